@@ -1,0 +1,56 @@
+"""Optsmith finds a better optimizer for your training job.
+
+What this module exports is the public API; everything else may change. Names that need torch are
+imported on first use, so that the command line starts at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from optsmith._errors import OptsmithError, RuleError, SimplifyWarning, SpaceError
+from optsmith._version import __version__
+from optsmith.rules import Operator, Parameter, Rule, State, operators
+from optsmith.space import Constraint, Space, spaces
+from optsmith._zoo import ZooEntry, zoo
+
+if TYPE_CHECKING:
+    from optsmith.screening import Screen, Screening, screen
+
+_NEED_TORCH = {
+    "Screen": "optsmith.screening",
+    "Screening": "optsmith.screening",
+    "screen": "optsmith.screening",
+}
+
+__all__ = [
+    "Constraint",
+    "Operator",
+    "OptsmithError",
+    "Parameter",
+    "Rule",
+    "RuleError",
+    "Screen",
+    "Screening",
+    "SimplifyWarning",
+    "Space",
+    "SpaceError",
+    "State",
+    "ZooEntry",
+    "__version__",
+    "operators",
+    "screen",
+    "spaces",
+    "zoo",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NEED_TORCH:
+        raise AttributeError(f"module 'optsmith' has no attribute {name!r}")
+    value = getattr(import_module(_NEED_TORCH[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,97 @@
+"""The zoo: published rules and the classics, each parsed from its text in one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from optsmith._registry import Registry
+from optsmith.rules import Rule
+
+
+@dataclass(frozen=True)
+class ZooEntry:
+    """A known rule.
+
+    Attributes:
+        name: Its name in the zoo.
+        text: The rule as published.
+        source: Where it comes from.
+        note: What to know before using it.
+    """
+
+    name: str
+    text: str
+    source: str
+    note: str
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule."""
+        return Rule.parse(self.text)
+
+
+_PAPER = "Efficient Non-Parametric Optimizer Search for Diverse Tasks (NeurIPS 2022)"
+_NOS = "Neural Optimizer Search with Reinforcement Learning (ICML 2017)"
+_LION = "Symbolic Discovery of Optimization Algorithms (NeurIPS 2023)"
+
+_ASCENT = "found on adversarial attacks, where the step is an ascent"
+_TABLE = {
+    _PAPER: (
+        ("mnist1", "m1 + RMSprop*exp(Adam)", "found on MNISTNET"),
+        ("mnist2", "m1*(exp(Adam) + exp(exp(Adam))) + RMSprop", "found on MNISTNET"),
+        ("mnist3", "m1 + RMSprop*rd^g3", "found on MNISTNET"),
+        ("conv1", "cd*drop(g)/ld", "found on ConvNet, CIFAR-10"),
+        ("conv2", "cd*sign(m1)*abs(m2)^(sqrt(abs(ld))/2)", "found on ConvNet, CIFAR-10"),
+        ("conv3", "drop(cd*m1)", "found on ConvNet, CIFAR-10"),
+        ("conv4", "m1*(rd + abs(g))*exp(cd)", "found on ConvNet, CIFAR-10"),
+        ("attack1", "log(abs(cd + sign(g)))", _ASCENT),
+        ("attack2", "log(abs(cd + exp(g3)*sign(g)))", _ASCENT),
+        ("attack3", "log(abs(ld + sign(RMSprop)))", _ASCENT),
+        ("products1", "ld*sign(m1) - Adam", "found on Cluster-GAT, ogbn-products"),
+        ("products2", "ld*(sign(m1) - RMSprop)", "found on Cluster-GAT, ogbn-products"),
+        ("cora", "sign(m1) + m3", "found on GAT, Cora"),
+        ("citeseer", "drop((sign(g) - m1)/cd)", "found on GAT, Citeseer"),
+        ("pubmed", "sign(m1) + sign(m1 - drop(g3))", "found on GAT, PubMed"),
+        ("ppi", "drop(rd^2)*sign(m1)", "found on GAT, PPI"),
+        ("cola1", "drop(Adam + g3)", "found on BERT, CoLA"),
+        (
+            "cola2",
+            "sign(m1^(clip(rd) + clip(sign(g)) - sign(m1)))",
+            "found on BERT, CoLA; powers of negative momenta are NaN, which sign makes 0",
+        ),
+        ("mrpc", "drop(clip(sign(g) + sign(RMSprop)*rd))", "found on BERT, MRPC"),
+        ("stsb", "sign(RMSprop + 2/(g + m3))", "found on BERT, STS-B"),
+        (
+            "rte",
+            "drop(clip(m1 - sqrt(abs(drop(g3)))*sign(m1)))",
+            "found on BERT, RTE",
+        ),
+        ("wnli", "sign(m1) - m3", "found on BERT, WNLI"),
+    ),
+    _NOS: (
+        ("powersign-ld", "exp(ld*sign(g)*sign(m1))*g", "PowerSign with linear decay"),
+        ("powersign-cd", "exp(cd*sign(g)*sign(m1))*g", "PowerSign with cosine decay"),
+        ("addsign-ld", "(1 + ld*sign(g)*sign(m1))*g", "AddSign with linear decay"),
+        ("addsign-cd", "(1 + cd*sign(g)*sign(m1))*g", "AddSign with cosine decay"),
+    ),
+    "torch.optim": (
+        ("sgd", "g", "SGD(lr)"),
+        ("momentum", "m1", "SGD(lr, momentum=0.9)"),
+        ("nesterov", "g + 0.9*m1", "SGD(lr, momentum=0.9, nesterov=True)"),
+        ("adam", "Adam", "Adam(0.003*lr): the input carries its scale"),
+        ("rmsprop", "RMSprop", "RMSprop(0.03*lr): the input carries its scale"),
+    ),
+    _LION: (
+        (
+            "lion",
+            "sign(m1(0.99) + 10*g)",
+            "exactly sign(0.9*m + 0.1*g) with m the 0.99 average before this gradient",
+        ),
+    ),
+}
+
+zoo: Registry[ZooEntry] = Registry("zoo rule")
+for _source, _entries in _TABLE.items():
+    for _name, _text, _note in _entries:
+        zoo.add(_name, ZooEntry(_name, _text, _source, _note))

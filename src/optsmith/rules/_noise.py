@@ -1,0 +1,39 @@
+"""Random numbers without a generator: a hash of who asks, when, and for which element.
+
+Counter-based, so that a `drop` mask is the same in eager, compiled, stacked, exported and resumed
+runs, whatever the order of evaluation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Ints = TypeVar("Ints", "Tensor", int)
+
+_MASK = 0xFFFFFFFF
+
+
+def mix(x: Ints) -> Ints:
+    """Scramble 32-bit numbers, held in int64: factors below 2^31 keep products below 2^63."""
+    x = ((x ^ (x >> 16)) * 0x21F0AAAD) & _MASK
+    x = ((x ^ (x >> 15)) * 0x735A2D97) & _MASK
+    return x ^ (x >> 15)
+
+
+def stream_key(seed: int, node: int, parameter: int) -> int:
+    """Return the key of one random operator (by its place in the rule) on one parameter."""
+    key = mix(seed & _MASK) ^ (seed >> 32 & _MASK)
+    return mix(mix(key + node & _MASK) + parameter & _MASK)
+
+
+def uniform(key: int, step: Tensor | int, elements: Tensor) -> Tensor:
+    """Return uniform float32 numbers in [0, 1), one for each index in `elements` (int64).
+
+    24 bits each: exact in float32, so comparisons come out the same in every precision.
+    """
+    at = mix((key + step * 0x1E3779B9) & _MASK)
+    hashed = mix(((elements * 0x1E3779B9) & _MASK) ^ at)
+    return (hashed >> 8).float() * 2.0**-24

@@ -1,0 +1,206 @@
+"""Fixed gradients on which rules are run without any training.
+
+The gradients do not depend on the rule, so the value of every input at every step is computed
+once; a rule is then one vectorised pass over all steps of all trajectories together.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from optsmith.rules import Operator, Rule
+from optsmith.rules._noise import stream_key, uniform
+from optsmith.screening._fingerprint import Array, shape_code
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Gradients of consecutive steps.
+
+    Args:
+        gradients: One row a step, float64.
+        taus: The time of each step, as a share of the run.
+        period: Elements this many columns apart get the same random numbers.
+        recorded: The steps at which the rule's output is wanted; the others only build up state.
+    """
+
+    gradients: Tensor
+    taus: Tensor
+    period: int
+    recorded: range
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.gradients.shape[0]
+
+    def uniform(self, key: int) -> Tensor:
+        """Return the uniform numbers of the random stream `key`, shaped like the gradients."""
+        elements = torch.arange(self.gradients.shape[1]) % self.period
+        return torch.stack([uniform(key, k + 1, elements) for k in range(self.steps)])
+
+    def marks(self) -> Tensor:
+        """Return which entries belong to recorded steps."""
+        marks = torch.zeros(self.gradients.shape, dtype=torch.bool)
+        marks[list(self.recorded)] = True
+        return marks
+
+
+def gaussian(rng: random.Random, steps: int, elements: int, scale: float = 1.0) -> Tensor:
+    """Return normal numbers; `random.Random` gives the same ones with every library version."""
+    values = [[rng.gauss(0.0, scale) for _ in range(elements)] for _ in range(steps)]
+    return torch.tensor(values, dtype=torch.float64)
+
+
+class Probe:
+    """Runs rules on several trajectories at once, laid out as one flat vector.
+
+    Args:
+        trajectories: What to run on.
+        seed: Seed of the `drop` masks.
+    """
+
+    def __init__(self, trajectories: list[Trajectory], seed: int) -> None:
+        self.trajectories = trajectories
+        self.seed = seed
+        self._whole = _Layout(self, None)
+        self._recorded = _Layout(self, torch.cat([t.marks().flatten() for t in trajectories]))
+        self._uniforms: list[Tensor] = []
+
+    def run(self, rule: Rule) -> list[Array]:
+        """Return the rule's output on each trajectory, one row for each recorded step."""
+        remembers = any(operator.state and operator.arity for operator in rule.operators)
+        # Inputs know their past; only an operator that remembers its operand needs every step.
+        layout = self._whole if remembers else self._recorded
+        flat = layout.run(rule, self._masks(rule, layout))
+        assert flat is not None  # noqa: S101 - every random node has its mask
+        flat = flat.expand(layout.shape)
+        rows = (flat[self._recorded.keep] if remembers else flat).numpy()
+        outputs, start = [], 0
+        for t in self.trajectories:
+            end = start + len(t.recorded) * t.gradients.shape[1]
+            outputs.append(rows[start:end].reshape(len(t.recorded), -1))
+            start = end
+        return outputs
+
+    def _masks(self, rule: Rule, layout: _Layout) -> dict[int, int]:
+        """Choose a mask of its own for each random node, whatever the order of operands.
+
+        Nodes are ranked by how deep they are nested in other random nodes, then by a code of what
+        they act on (ignoring its scale), so `drop(g) + drop(m1)` and `drop(m1) + drop(g)` come out
+        the same, and so do `drop(2*g)` and `2*drop(g)`; two nodes never share a mask.
+        """
+        random_nodes = [i for i, operator in enumerate(rule.operators) if operator.random]
+        if len(random_nodes) < 2:
+            return dict.fromkeys(random_nodes, 0)
+        masks: dict[int, int] = {}
+        while len(masks) < len(random_nodes):
+            seen: dict[int, Tensor] = {}
+            layout.run(rule, masks, seen)
+            for at in sorted(seen, key=lambda i: (shape_code(seen[i].numpy()), i)):
+                masks[at] = len(masks)
+        return masks
+
+    def uniform(self, mask: int) -> Tensor:
+        """Return the uniform numbers of mask number `mask` over all entries."""
+        while len(self._uniforms) <= mask:
+            key = stream_key(self.seed, len(self._uniforms), 0)
+            self._uniforms.append(torch.cat([t.uniform(key).flatten() for t in self.trajectories]))
+        return self._uniforms[mask]
+
+    def input(self, operator: Operator) -> Tensor:
+        """Return the value of an input over all entries."""
+        if operator.feed == "nothing":
+            return torch.tensor(operator.torch(*operator.values), dtype=torch.float64)
+        if operator.feed == "time":
+            return torch.cat(
+                [
+                    operator.torch(t.taus, *operator.values).repeat_interleave(t.gradients.shape[1])
+                    for t in self.trajectories
+                ]
+            )
+        gradient = torch.cat([t.gradients.flatten() for t in self.trajectories])
+        if operator.state:
+            return self.remember(operator, gradient)
+        return torch.as_tensor(operator.torch(gradient, *operator.values))
+
+    def remember(self, operator: Operator, x: Tensor, *noise: Tensor) -> Tensor:
+        """Apply an operator with state step by step, to an operand over all entries."""
+        state = operator.state
+        assert state is not None  # noqa: S101
+        outputs, start = [], 0
+        for t in self.trajectories:
+            part = slice(start, start + t.gradients.numel())
+            start = part.stop
+            rows = [v[part].view(t.gradients.shape) for v in (x, *noise)]
+            slots = tuple(state.init(rows[0][0]) for _ in state.slots)
+            for k in range(1, t.steps + 1):
+                operand, *uniforms = (v[k - 1] for v in rows)
+                slots = state.update(operand, *slots, k, *operator.values)
+                outputs.append(operator.torch(operand, *slots, k, *uniforms, *operator.values))
+        return torch.cat(outputs)
+
+
+class _Layout:
+    """The entries on which rules are evaluated: all of a probe's, or those of recorded steps."""
+
+    def __init__(self, probe: Probe, keep: Tensor | None) -> None:
+        self.probe = probe
+        self.keep = keep
+        entries = sum(t.gradients.numel() for t in probe.trajectories)
+        self.shape = (entries if keep is None else int(keep.sum()),)
+        self._inputs: dict[Operator, Tensor] = {}
+        self._noise: dict[int, Tensor] = {}
+
+    def _select(self, values: Tensor) -> Tensor:
+        return values if self.keep is None or values.ndim == 0 else values[self.keep]
+
+    def _input(self, operator: Operator) -> Tensor:
+        value = self._inputs.get(operator)
+        if value is None:
+            value = self._inputs[operator] = self._select(self.probe.input(operator))
+        return value
+
+    def _uniform(self, mask: int) -> Tensor:
+        if mask not in self._noise:
+            self._noise[mask] = self._select(self.probe.uniform(mask))
+        return self._noise[mask]
+
+    def run(
+        self, rule: Rule, masks: dict[int, int], seen: dict[int, Tensor] | None = None
+    ) -> Tensor | None:
+        """Evaluate the rule; None when it needs a random node whose mask is not chosen yet.
+
+        Args:
+            rule: What to run.
+            masks: Which of the probe's masks each random node uses, by position in the rule.
+            seen: Filled with the operands of random nodes that have no mask yet.
+        """
+        stack: list[Tensor | None] = []
+        for at in range(rule.length - 1, -1, -1):
+            operator = rule.operators[at]
+            if operator.arity == 0:
+                stack.append(self._input(operator))
+                continue
+            operands = [stack.pop() for _ in range(operator.arity)]
+            if any(x is None for x in operands):
+                stack.append(None)
+                continue
+            noise: tuple[Tensor, ...] = ()
+            if operator.random:
+                if at not in masks:
+                    if seen is not None:
+                        seen[at] = operands[0]  # type: ignore[assignment]
+                    stack.append(None)
+                    continue
+                noise = (self._uniform(masks[at]),)
+            if operator.state:
+                x = operands[0].expand(self.shape)  # type: ignore[union-attr]
+                stack.append(self.probe.remember(operator, x, *noise))
+            else:
+                stack.append(operator.torch(*operands, *noise, *operator.values))
+        return stack[0]

@@ -1,0 +1,176 @@
+"""Train-free checks of a rule: is it well-formed, does it descend, is it known already?"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+
+from optsmith.rules import Rule
+from optsmith.screening._fingerprint import Array, fingerprints
+from optsmith.screening._probe import Probe, Trajectory, gaussian
+
+RUN_LENGTH = 997
+"""Steps of the imagined run over which the probe's times are spread: long, so `rd` varies."""
+
+CLOSE = 1e-9
+"""Relative difference below which two outputs count as equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """What the screen found.
+
+    Attributes:
+        ok: Whether the rule is worth training.
+        reason: Why not; empty when ok.
+        cosine: Mean cosine between update and gradient in the paper's descent test; NaN when the
+            rule is refused before the test.
+        trajectory_cosine: Smallest cosine over the steps of the trajectory test; or NaN.
+        fingerprint: Key of the function.
+        scale_fingerprint: Key of the function up to a positive factor.
+    """
+
+    ok: bool
+    reason: str
+    cosine: float
+    trajectory_cosine: float
+    fingerprint: str
+    scale_fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The screen's settings; calling it with a rule screens the rule.
+
+    Args:
+        descent: The mean cosine of the descent test must exceed this; None switches it off.
+        trajectory: The smallest cosine of the trajectory test must exceed this; None: off.
+        seed: Seed of the gradients of both tests (fingerprints do not depend on it).
+    """
+
+    descent: float | None = 0.15
+    trajectory: float | None = 0.05
+    seed: int = 0
+
+    @classmethod
+    def paper(cls, seed: int = 0) -> Screen:
+        """Return the paper's screen: its descent test alone."""
+        return cls(trajectory=None, seed=seed)
+
+    def __call__(self, rule: Rule) -> Screening:
+        """Screen a rule; deterministic, whatever the rule computes."""
+        probe, descent_gradients, small_gradients = _probe(self.seed)
+        with np.errstate(all="ignore"):
+            recorded, descent, small = probe.run(rule)
+            codes = fingerprints(recorded)
+            reason = _malformed(recorded)
+            if reason:
+                return Screening(False, reason, math.nan, math.nan, *codes)
+            cosine = float(_cosines(descent.reshape(25, 25), descent_gradients).mean())
+            smallest = float(_cosines(small, small_gradients).min())
+        reason = self._refuse(cosine, smallest)
+        return Screening(not reason, reason, cosine, smallest, *codes)
+
+    def _refuse(self, cosine: float, along: float) -> str:
+        # Written so that a cosine that is not a number fails.
+        if self.descent is not None and not cosine > self.descent:
+            return "fails the descent test"
+        if self.trajectory is not None and not along > self.trajectory:
+            return "fails the trajectory descent test"
+        return ""
+
+
+def screen(
+    rule: Rule, *, descent: bool = True, trajectory: bool = True, seed: int = 0
+) -> Screening:
+    """Check a rule without training it.
+
+    Args:
+        rule: The rule.
+        descent: Whether to apply the paper's descent test.
+        trajectory: Whether to apply the trajectory descent test.
+        seed: Seed of the tests' gradients.
+    """
+    settings = Screen(seed=seed)
+    return Screen(
+        settings.descent if descent else None, settings.trajectory if trajectory else None, seed
+    )(rule)
+
+
+# The probe of the fingerprint: enough steps for slow averages to leave their start, recorded at a
+# few of them (never the first, where m1 = g and m2 = g2).
+STEPS, COLUMNS = 64, 30
+MAGNITUDES = (3.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # clip acts at 0.003
+
+
+def _history() -> Trajectory:
+    """Two halves with other gradients but the same random numbers, for the test of dependence."""
+    rng = random.Random(20221127)  # noqa: S311 - fixed for good: fingerprints are stored
+    recorded = range(7, STEPS, 8)
+    gradients = gaussian(rng, STEPS, 2 * COLUMNS)
+    for i in range(2 * COLUMNS):
+        column = gradients[:, i]
+        column *= MAGNITUDES[i % len(MAGNITUDES)]
+        # A burst of one sign before one of the recorded steps: there Adam exceeds its usual size.
+        burst = rng.choice(recorded)
+        column[burst - 5 : burst + 1] = (
+            10 * column[burst - 5 : burst + 1].abs() * rng.choice((-1, 1))
+        )
+        zeros = range(STEPS) if i % 10 == 9 else rng.sample(range(STEPS), STEPS // 4)
+        column[list(zeros)] = 0.0  # dead for good, or now and then
+    times = ((torch.arange(STEPS, dtype=torch.float64) + 0.5) * (RUN_LENGTH / STEPS)).round()
+    return Trajectory(gradients, times / (RUN_LENGTH + 1), COLUMNS, recorded)
+
+
+def _descent(rng: random.Random) -> Trajectory:
+    """25 gradients of dimension 25, at the first step of a fresh state."""
+    taus = torch.tensor([0.3], dtype=torch.float64)
+    return Trajectory(gaussian(rng, 1, 625, 1 / 60), taus, 625, range(1))
+
+
+def _small_steps(rng: random.Random) -> Trajectory:
+    """Five steps of small gradients, a third of the entries exactly 0, all over the run."""
+    gradients = gaussian(rng, 5, 150, 0.003)
+    for row in gradients:
+        row[rng.sample(range(150), 50)] = 0.0
+    taus = torch.tensor([0.03, 0.27, 0.51, 0.76, 0.98], dtype=torch.float64)
+    return Trajectory(gradients, taus, 150, range(5))
+
+
+@lru_cache(maxsize=8)
+def _probe(seed: int) -> tuple[Probe, Array, Array]:
+    """Return the probe, and the gradients of the two descent tests as rows of length 1."""
+    rng = random.Random(seed)  # noqa: S311
+    descent, small = _descent(rng), _small_steps(rng)
+    rows = [descent.gradients.numpy().reshape(25, 25), small.gradients.numpy()]
+    units = [row / np.linalg.norm(row, axis=1, keepdims=True) for row in rows]
+    return Probe([_history(), descent, small], seed=0), units[0], units[1]
+
+
+def _cosines(updates: Array, unit_gradients: Array) -> Array:
+    """Return the cosine of each row; 0 for a zero update, NaN for one that is not finite."""
+    products = np.einsum("ij,ij->i", updates, unit_gradients)
+    norms = np.sqrt(np.einsum("ij,ij->i", updates, updates))
+    norms[norms == 0] = 1.0
+    return np.asarray(products / norms)
+
+
+def _malformed(recorded: Array) -> str:
+    """Return what makes a rule not worth a look, from its output on the probe."""
+    finite = np.isfinite(recorded)
+    inside = recorded[finite]
+    if not inside.size:
+        return "is nowhere finite"
+    low, high = inside.min(), inside.max()
+    if high - low <= CLOSE * max(abs(low), abs(high)):
+        return "is constant"
+    one, other = recorded[:, :COLUMNS], recorded[:, COLUMNS:]
+    differ = np.abs(one - other) > CLOSE * np.abs(one)  # False where either is NaN
+    if not differ.any() and (finite[:, :COLUMNS] == finite[:, COLUMNS:]).all():
+        return "does not depend on the gradient"
+    return ""

@@ -1,0 +1,232 @@
+"""The space: operators, constraints and a maximum depth make a super-tree of rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, Protocol
+
+from optsmith._errors import SpaceError
+from optsmith.rules import HOLE, Operator, Rule, to_text
+from optsmith.space._constraint import Constraint
+
+
+class Random(Protocol):
+    """A source of random numbers: `random.Random` and NumPy's `Generator` both are."""
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A node of the super-tree: the first operators of a rule, in prefix order."""
+
+    operators: tuple[Operator, ...] = ()
+
+    @property
+    def open(self) -> int:
+        """The number of slots that still want an operator."""
+        return 1 + sum(operator.arity - 1 for operator in self.operators)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether this is a leaf of the super-tree: a whole rule."""
+        return self.open == 0
+
+    @property
+    def rule(self) -> Rule:
+        """The rule, when complete."""
+        return Rule(self.operators)
+
+    def __str__(self) -> str:
+        return to_text((*self.operators, *[HOLE] * self.open))
+
+
+class _Slot:
+    """A kind of place in a rule: what may stand there, with the slots that each choice opens."""
+
+    __slots__ = ("choices",)
+
+    def __init__(self) -> None:
+        self.choices: list[_Choice] = []
+
+
+class _Choice(NamedTuple):
+    operator: Operator
+    opens: tuple[_Slot, ...]  # last operand first, as they are pushed on a stack
+
+
+class Space:
+    """The super-tree: every rule of at most `max_depth` operators that obeys the constraints.
+
+    The root is the empty rule; a child fills the next open slot, leftmost and top-down, with one
+    operator. Immutable; to change one, build another from its parts.
+
+    Args:
+        operators: What rules are made of.
+        constraints: What may not stand directly under what.
+        max_depth: The largest length of a rule.
+        name: For messages and records.
+    """
+
+    def __init__(
+        self,
+        operators: Iterable[Operator],
+        constraints: Iterable[Constraint] = (),
+        max_depth: int = 10,
+        name: str = "custom",
+    ) -> None:
+        self.operators = tuple(operators)
+        self.constraints = tuple(constraints)
+        self.max_depth = max_depth
+        self.name = name
+        self._check()
+        self._root = self._slots()
+        self._count = cache(self._count_at)
+
+    def _check(self) -> None:
+        if self.max_depth < 1:
+            raise SpaceError(f"max_depth must be at least 1, not {self.max_depth}")
+        if len(set(self.operators)) < len(self.operators):
+            twice = next(o for o in self.operators if self.operators.count(o) > 1)
+            raise SpaceError(f"the space has the operator {twice} twice")
+        if not any(operator.arity == 0 for operator in self.operators):
+            raise SpaceError("a space needs at least one input")
+
+    def _slots(self) -> _Slot:
+        root = _Slot()
+        below = {o: tuple(_Slot() for _ in range(o.arity)) for o in self.operators}
+        places: list[tuple[str | None, int, _Slot]] = [(None, 0, root)]
+        places += [(o.name, i, slot) for o in self.operators for i, slot in enumerate(below[o])]
+        for parent, i, slot in places:
+            slot.choices += [
+                _Choice(o, below[o][::-1])
+                for o in self.operators
+                if not any(c.forbids(parent, i, o.name) for c in self.constraints)
+            ]
+            if not slot.choices:
+                raise SpaceError(f"the constraints leave nothing that may stand under {parent}")
+        return root
+
+    @property
+    def root(self) -> Partial:
+        """The empty rule."""
+        return Partial()
+
+    def _open(self, operators: Iterable[Operator]) -> list[_Slot]:
+        """Return the open slots after `operators`, the next one last.
+
+        Raises:
+            SpaceError: The operators are not a node of this super-tree.
+        """
+        stack = [self._root]
+        used = 0
+        for operator in operators:
+            if not stack:
+                raise SpaceError(f"{operator} follows a complete rule")
+            slot = stack.pop()
+            choice = next((c for c in slot.choices if c.operator == operator), None)
+            if choice is None:
+                raise SpaceError(self._complain(operator))
+            stack.extend(choice.opens)
+            used += 1
+        if used + len(stack) > self.max_depth:
+            raise SpaceError(f"longer than the {self.max_depth} operators of {self.name}")
+        return stack
+
+    def _complain(self, operator: Operator) -> str:
+        if operator not in self.operators:
+            return f"{operator} is not an operator of the space {self.name}"
+        return f"the constraints of {self.name} forbid {operator} where it stands"
+
+    def why_not(self, rule: Rule) -> str:
+        """Return why `rule` is not in this space; empty when it is."""
+        try:
+            self._open(rule.operators)
+        except SpaceError as error:
+            return str(error)
+        return ""
+
+    def contains(self, rule: Rule) -> bool:
+        """Return whether `rule` is a leaf of this super-tree."""
+        return not self.why_not(rule)
+
+    def children(self, partial: Partial) -> tuple[Partial, ...]:
+        """Return the nodes below `partial`: one operator more, and completable in max_depth."""
+        stack = self._open(partial.operators)
+        if not stack:
+            return ()
+        room = self.max_depth - len(partial.operators) - len(stack)
+        return tuple(
+            Partial((*partial.operators, choice.operator))
+            for choice in stack[-1].choices
+            if choice.operator.arity <= room + 1
+        )
+
+    def unroll(self, partial: Partial, rng: Random) -> Rule:
+        """Complete `partial` at random: operators drawn uniformly from those allowed.
+
+        When max_depth operators do not complete the rule, start again from `partial`. The draw
+        reads nothing but `rng.random()`.
+        """
+        start = self._open(partial.operators)
+        depth, draw = self.max_depth, rng.random
+        while True:
+            operators, stack = list(partial.operators), start.copy()
+            while stack and len(operators) < depth:
+                choices = stack.pop().choices
+                operator, opens = choices[int(draw() * len(choices))]
+                operators.append(operator)
+                stack.extend(opens)
+            if not stack:
+                return Rule(tuple(operators))
+
+    def sample(self, rng: Random) -> Rule:
+        """Return a random rule: the root, unrolled."""
+        return self.unroll(self.root, rng)
+
+    def count(self, length: int) -> int:
+        """Return the exact number of rules of exactly `length` operators."""
+        return self._count(self._root, length) if 1 <= length <= self.max_depth else 0
+
+    def _count_at(self, slot: _Slot, length: int) -> int:
+        total = 0
+        for operator, opens in slot.choices:
+            if operator.arity == 0:
+                total += length == 1
+            elif operator.arity == 1:
+                total += self._count(opens[0], length - 1) if length > 1 else 0
+            else:
+                right, left = opens
+                total += sum(
+                    self._count(left, n) * self._count(right, length - 1 - n)
+                    for n in range(1, length - 1)
+                )
+        return total
+
+    def enumerate(self, max_length: int) -> Iterator[Rule]:
+        """Yield every rule of at most `max_length` operators, shortest first, in a fixed order."""
+        for length in range(1, min(max_length, self.max_depth) + 1):
+            for operators in self._enumerate_at(self._root, length):
+                yield Rule(operators)
+
+    def _enumerate_at(self, slot: _Slot, length: int) -> Iterator[tuple[Operator, ...]]:
+        for operator, opens in slot.choices:
+            if operator.arity == 0:
+                if length == 1:
+                    yield (operator,)
+            elif operator.arity == 1:
+                if length > 1:
+                    for operand in self._enumerate_at(opens[0], length - 1):
+                        yield (operator, *operand)
+            else:
+                right, left = opens
+                for n in range(1, length - 1):
+                    for first in self._enumerate_at(left, n):
+                        for second in self._enumerate_at(right, length - 1 - n):
+                            yield (operator, *first, *second)
+
+    def __repr__(self) -> str:
+        return f"<Space {self.name}: {len(self.operators)} operators, depth {self.max_depth}>"
