@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import OptsmithError, RuleError, SimplifyWarning, SpaceError
 from optsmith._version import __version__
+from optsmith._zoo import ZooEntry, zoo
 from optsmith.rules import Operator, Parameter, Rule, State, operators
 from optsmith.space import Constraint, Space, spaces
-from optsmith._zoo import ZooEntry, zoo
 
 if TYPE_CHECKING:
     from optsmith.screening import Screen, Screening, screen

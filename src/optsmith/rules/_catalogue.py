@@ -19,23 +19,23 @@ register = operators.register
 # --- unary -------------------------------------------------------------------------------------
 
 
-def negate(x: Tensor) -> Tensor:  # noqa: D103
+def negate(x: Tensor) -> Tensor:
     return -x
 
 
-def exponential(x: Tensor) -> Tensor:  # noqa: D103
+def exponential(x: Tensor) -> Tensor:
     return x.exp()
 
 
-def log_abs(x: Tensor) -> Tensor:  # noqa: D103
+def log_abs(x: Tensor) -> Tensor:
     return x.abs().log()
 
 
-def sqrt_abs(x: Tensor) -> Tensor:  # noqa: D103
+def sqrt_abs(x: Tensor) -> Tensor:
     return x.abs().sqrt()
 
 
-def clip(x: Tensor, bound: float) -> Tensor:  # noqa: D103
+def clip(x: Tensor, bound: float) -> Tensor:
     return x.clamp(-bound, bound)
 
 
@@ -44,11 +44,11 @@ def drop(x: Tensor, uniform: Tensor, rate: float) -> Tensor:
     return x * ((uniform >= rate) / (1 - rate))
 
 
-def sign(x: Tensor) -> Tensor:  # noqa: D103
+def sign(x: Tensor) -> Tensor:
     return x.sign()
 
 
-def absolute(x: Tensor) -> Tensor:  # noqa: D103
+def absolute(x: Tensor) -> Tensor:
     return x.abs()
 
 
@@ -87,15 +87,15 @@ register(Operator("abs", 1, absolute, lambda sp, x: sp.Abs(x), r"\left|%s\right|
 # --- binary ------------------------------------------------------------------------------------
 
 
-def add(x: Tensor, y: Tensor) -> Tensor:  # noqa: D103
+def add(x: Tensor, y: Tensor) -> Tensor:
     return x + y
 
 
-def subtract(x: Tensor, y: Tensor) -> Tensor:  # noqa: D103
+def subtract(x: Tensor, y: Tensor) -> Tensor:
     return x - y
 
 
-def multiply(x: Tensor, y: Tensor) -> Tensor:  # noqa: D103
+def multiply(x: Tensor, y: Tensor) -> Tensor:
     return x * y
 
 
@@ -118,15 +118,15 @@ register(Operator("pow", 2, power, lambda sp, x, y: x**y, "{%s}^{%s}", symbol="^
 # --- inputs made of the gradient -----------------------------------------------------------------
 
 
-def gradient(g: Tensor) -> Tensor:  # noqa: D103
+def gradient(g: Tensor) -> Tensor:
     return g
 
 
-def square(g: Tensor) -> Tensor:  # noqa: D103
+def square(g: Tensor) -> Tensor:
     return g * g
 
 
-def cube(g: Tensor) -> Tensor:  # noqa: D103
+def cube(g: Tensor) -> Tensor:
     return g * g * g
 
 
@@ -140,11 +140,11 @@ def _average(x: Tensor, m: Tensor, k: float, beta: float) -> Tensor:
     return m + (x - m) * (1 - beta + beta * (k == 1))
 
 
-def average_square(g: Tensor, m: Tensor, k: float, beta: float) -> tuple[Tensor]:  # noqa: D103
+def average_square(g: Tensor, m: Tensor, k: float, beta: float) -> tuple[Tensor]:
     return (_average(g * g, m, k, beta),)
 
 
-def average_cube(g: Tensor, m: Tensor, k: float, beta: float) -> tuple[Tensor]:  # noqa: D103
+def average_cube(g: Tensor, m: Tensor, k: float, beta: float) -> tuple[Tensor]:
     return (_average(g * g * g, m, k, beta),)
 
 
@@ -169,7 +169,8 @@ def adam(
     g: Tensor, m: Tensor, v: Tensor, k: float, scale: float, beta1: float, beta2: float, eps: float
 ) -> Tensor:
     """Return the step of torch's Adam with learning rate `scale`."""
-    return (scale / (1 - beta1**k)) * m / (v.sqrt() / (1 - beta2**k) ** 0.5 + eps)
+    step: Tensor = m / (v.sqrt() / (1 - beta2**k) ** 0.5 + eps) * (scale / (1 - beta1**k))
+    return step
 
 
 def rmsprop_moment(
@@ -244,15 +245,15 @@ _input(
 # --- inputs made of time, and constants ----------------------------------------------------------
 
 
-def linear_decay(tau: Tensor) -> Tensor:  # noqa: D103
+def linear_decay(tau: Tensor) -> Tensor:
     return 1 - tau
 
 
-def cosine_decay(tau: Tensor, n: float) -> Tensor:  # noqa: D103
+def cosine_decay(tau: Tensor, n: float) -> Tensor:
     return 0.5 * (1 + (2 * math.pi * n * tau).cos())
 
 
-def restart_decay(tau: Tensor, n: float) -> Tensor:  # noqa: D103
+def restart_decay(tau: Tensor, n: float) -> Tensor:
     return 0.5 * (1 + (math.pi * ((n * tau) % 1)).cos())
 
 

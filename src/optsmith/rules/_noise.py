@@ -6,18 +6,19 @@ runs, whatever the order of evaluation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Ints = TypeVar("Ints", "Tensor", int)
-
 _MASK = 0xFFFFFFFF
 
 
-def mix(x: Ints) -> Ints:
-    """Scramble 32-bit numbers, held in int64: factors below 2^31 keep products below 2^63."""
+def mix(x: Any) -> Any:
+    """Scramble 32-bit numbers (an int, or an int64 tensor).
+
+    Factors below 2^31 keep every product below 2^63: no overflow, the same in every backend.
+    """
     x = ((x ^ (x >> 16)) * 0x21F0AAAD) & _MASK
     x = ((x ^ (x >> 15)) * 0x735A2D97) & _MASK
     return x ^ (x >> 15)
@@ -25,8 +26,8 @@ def mix(x: Ints) -> Ints:
 
 def stream_key(seed: int, node: int, parameter: int) -> int:
     """Return the key of one random operator (by its place in the rule) on one parameter."""
-    key = mix(seed & _MASK) ^ (seed >> 32 & _MASK)
-    return mix(mix(key + node & _MASK) + parameter & _MASK)
+    key = mix(seed & _MASK) ^ ((seed >> 32) & _MASK)
+    return int(mix((mix((key + node) & _MASK) + parameter) & _MASK))
 
 
 def uniform(key: int, step: Tensor | int, elements: Tensor) -> Tensor:
@@ -36,4 +37,5 @@ def uniform(key: int, step: Tensor | int, elements: Tensor) -> Tensor:
     """
     at = mix((key + step * 0x1E3779B9) & _MASK)
     hashed = mix(((elements * 0x1E3779B9) & _MASK) ^ at)
-    return (hashed >> 8).float() * 2.0**-24
+    bits: Tensor = hashed >> 8
+    return bits.float() * 2.0**-24

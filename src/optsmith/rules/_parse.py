@@ -24,7 +24,15 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 _INFIX = {operators[name].symbol: (operators[name], binds) for name, binds in INFIX.items()}
-_LOOKALIKES = {"−": "-", "–": "-", "—": "-", "×": "*", "·": "*", "÷": "/", "[": "(", "]": ")"}
+_LOOKALIKES = {
+    "\N{MINUS SIGN}": "-",
+    "\N{EN DASH}": "-",
+    "\N{MULTIPLICATION SIGN}": "*",
+    "\N{MIDDLE DOT}": "*",
+    "\N{DIVISION SIGN}": "/",
+    "[": "(",
+    "]": ")",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ def _parameter(operator: Operator, operand: Operand, at: int) -> float:
     if literal.feed != "nothing" or any(sign.name != "neg" for sign in signs):
         names = ", ".join(p.name for p in operator.parameters)
         raise RuleError(f"a parameter of {operator.name} ({names}) must be a number", at)
-    return float(literal.torch()) * (-1) ** len(signs)
+    return float(literal.torch()) * (-1.0 if len(signs) % 2 else 1.0)
 
 
 def _call(frame: _Frame) -> Operand:

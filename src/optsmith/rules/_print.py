@@ -71,4 +71,5 @@ def _lines(operator: Operator, operands: list[list[str]]) -> list[str]:
 
 def to_tree(operators: Sequence[Operator]) -> str:
     """Return the tree drawn with lines, one operator a row."""
-    return "\n".join(fold(operators, _lines))
+    lines: list[str] = fold(operators, _lines)
+    return "\n".join(lines)

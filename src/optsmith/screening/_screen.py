@@ -174,3 +174,18 @@ def _malformed(recorded: Array) -> str:
     if not differ.any() and (finite[:, :COLUMNS] == finite[:, COLUMNS:]).all():
         return "does not depend on the gradient"
     return ""
+
+
+def agree(rule: Rule, other: Rule) -> bool:
+    """Return whether two rules give the same updates on the probe, up to the division guard.
+
+    Looser than equal fingerprints: x/y is x/(y ± 1e-8), so forms that divide differently differ
+    a little at small gradients; where one is finite and the other is not, or at exact zeros, a
+    difference counts.
+    """
+    probe, *_ = _probe(0)
+    with np.errstate(all="ignore"):
+        one, two = probe.run(rule)[0], probe.run(other)[0]
+        size = np.maximum(np.abs(one), np.abs(two))
+        same = (np.abs(one - two) <= 1e-2 * size) | (one == two) | (np.isnan(one) & np.isnan(two))
+    return bool(same.all())

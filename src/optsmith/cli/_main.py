@@ -1,0 +1,57 @@
+"""The command group, and the one place where errors become one line."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from optsmith._errors import OptsmithError
+from optsmith._version import __version__
+from optsmith.cli._completion import completion
+from optsmith.cli._show import show
+from optsmith.cli._zoo import zoo_command
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="optsmith", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Find a better optimizer for your training job.
+
+    Rules are ordinary math over the gradient, such as "ld*sign(m1) - Adam"; `optsmith zoo` lists
+    known ones.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+for _command in (show, zoo_command, completion):
+    cli.add_command(_command)
+
+
+def _fail(message: str) -> None:
+    sys.stderr.write(f"optsmith: {' '.join(message.split())}\n")
+    sys.exit(2)
+
+
+def main() -> None:
+    """Run the command; bad input is one line on stderr and exit code 2."""
+    try:
+        cli.main(prog_name="optsmith", standalone_mode=False)
+        sys.stdout.flush()
+    except click.NoSuchOption as error:
+        _fail(f"{error.format_message()} A rule that starts with a minus goes after --")
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except OptsmithError as error:
+        _fail(str(error))
+    except click.Abort:
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone: not an error, but Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

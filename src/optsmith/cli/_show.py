@@ -1,0 +1,94 @@
+"""`optsmith show`: everything that is known of a rule without training it."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from typing import Any
+
+import click
+
+from optsmith._errors import SimplifyWarning
+from optsmith._zoo import zoo
+from optsmith.cli._rules import json_option, rule_argument
+from optsmith.rules import Rule
+from optsmith.space import spaces
+
+
+def _simplified(rule: Rule) -> tuple[str, str]:
+    """Return the simplified text, and why there is none."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SimplifyWarning)
+        text = str(rule.simplify())
+    return text, str(caught[-1].message) if caught else ""
+
+
+def _number(x: float) -> float | None:
+    return None if math.isnan(x) else x  # JSON has no NaN
+
+
+def describe(rule: Rule) -> dict[str, Any]:
+    """Return what `show` prints, as plain data."""
+    from optsmith.screening import Screen
+
+    screen = Screen()
+    result = screen(rule)
+    simplified, note = _simplified(rule)
+    return {
+        "rule": str(rule),
+        "zoo": [name for name, entry in zoo.items() if entry.rule == rule],
+        "length": rule.length,
+        "simplified": simplified,
+        "simplify_note": note,
+        "latex": rule.latex(),
+        "tree": rule.tree(),
+        "spaces": {
+            name: {"contains": space.contains(rule), "why_not": space.why_not(rule)}
+            for name, space in spaces.items()
+        },
+        "screening": {
+            "ok": result.ok,
+            "reason": result.reason,
+            "cosine": _number(result.cosine),
+            "cosine_above": screen.descent,
+            "trajectory_cosine": _number(result.trajectory_cosine),
+            "trajectory_cosine_above": screen.trajectory,
+            "fingerprint": result.fingerprint,
+            "scale_fingerprint": result.scale_fingerprint,
+        },
+    }
+
+
+def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return label and text of each line."""
+    rows = [("rule", facts["rule"])]
+    rows += [("zoo", f"{n}: {zoo[n].note} ({zoo[n].source})") for n in facts["zoo"]]
+    if facts["simplified"] != facts["rule"]:
+        rows.append(("simplified", facts["simplified"]))
+    elif facts["simplify_note"]:
+        rows.append(("simplified", f"no: {facts['simplify_note']}"))
+    rows += [("length", str(facts["length"])), ("LaTeX", facts["latex"])]
+    for name, answer in facts["spaces"].items():
+        text = "yes" if answer["contains"] else f"no: {answer['why_not']}"
+        rows.append((f"in {name}", text))
+    s = facts["screening"]
+    rows.append(("screening", "passes" if s["ok"] else f"refused: the rule {s['reason']}"))
+    for label, key in (("descent", "cosine"), ("trajectory", "trajectory_cosine")):
+        if s[key] is not None:
+            rows.append((label, f"cosine {s[key]:.3f} (must exceed {s[key + '_above']:g})"))
+    return [*rows, ("fingerprint", s["fingerprint"])]
+
+
+@click.command()
+@rule_argument
+@json_option
+def show(rule: Rule, as_json: bool) -> None:
+    """Print all that is known of RULE, a zoo name or a text such as "ld*sign(m1) - Adam"."""
+    facts = describe(rule)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+        return
+    for label, text in _rows(facts):
+        click.echo(f"{label:<12} {text}")
+    click.echo("\n" + facts["tree"])
