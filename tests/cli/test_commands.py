@@ -1,0 +1,141 @@
+"""The command as people run it: a process of its own, its two streams and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import optsmith
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "optsmith", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def test_show_prints_the_rule_and_its_tree():
+    result = run("show", "products1")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert "ld*sign(m1) - Adam" in result.stdout
+    assert "passes" in result.stdout
+    assert optsmith.zoo["products1"].rule.tree() in result.stdout
+
+
+def test_show_json_is_the_same_facts_for_machines():
+    facts = json.loads(run("show", "m1 + m1", "--json").stdout)
+    rule = optsmith.Rule.parse("m1 + m1")
+    screening = optsmith.screen(rule)
+    assert facts["rule"] == "m1 + m1"
+    assert facts["simplified"] == "2*m1"
+    assert facts["length"] == 3
+    assert facts["latex"] == rule.latex()
+    assert facts["spaces"]["paper"] == {"contains": True, "why_not": ""}
+    assert facts["screening"]["ok"] is True
+    assert facts["screening"]["cosine"] == pytest.approx(screening.cosine)
+    assert facts["screening"]["fingerprint"] == screening.fingerprint
+
+
+def test_show_json_of_a_refused_rule_has_no_nan():
+    facts = json.loads(run("show", "ld", "--json").stdout, parse_constant=pytest.fail)
+    assert facts["screening"]["reason"] == "does not depend on the gradient"
+    assert facts["screening"]["cosine"] is None
+
+
+def test_zoo_lists_every_entry():
+    text = run("zoo").stdout
+    entries = json.loads(run("zoo", "--json").stdout)
+    assert [entry["name"] for entry in entries] == list(optsmith.zoo)
+    for entry in entries:
+        assert entry["name"] in text
+        assert entry["text"] in text
+        assert optsmith.Rule.parse(entry["rule"]) == optsmith.zoo[entry["name"]].rule
+    assert "paper" not in next(e for e in entries if e["name"] == "cola2")["spaces"]
+
+
+def test_version():
+    assert run("--version").stdout == f"optsmith {optsmith.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help_without_torch(arguments):
+    code = (
+        "import sys; from optsmith.cli import main\n"
+        f"sys.argv = ['optsmith', *{arguments!r}]\n"
+        "main(); sys.exit('torch' in sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, "torch was imported, or the command failed"
+    assert "show" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("show", "prodcts1"), 'did you mean "products1"?'),
+        (("show", "foo(g)"), "at position 0"),
+        (("show", "m1 +"), "operand is missing"),
+        (("show", ""), "empty"),
+        (("show", "g\u2212m1"), 'did you mean "-"?'),
+        (("show", "g\nm1 zzz"), "missing before"),
+        (("show",), "RULE"),
+        (("show", "g", "m1"), "unexpected extra argument"),
+        (("show", "-m1"), "goes after --"),
+        (("show", "g", "--jsn"), "--json"),
+        (("shw", "g"), "show"),
+        (("zoo", "g"), "unexpected extra argument"),
+        (("completion", "tcsh"), "bash"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(arguments, says):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_rule_that_starts_with_a_minus():
+    facts = json.loads(run("show", "--json", "--", "-m1").stdout)
+    assert facts["rule"] == "-m1"
+    assert facts["screening"]["ok"] is False
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script(shell):
+    result = run("completion", shell)
+    assert result.returncode == 0
+    assert "_OPTSMITH_COMPLETE" in result.stdout
+
+
+def test_completion_offers_commands_and_zoo_names():
+    code = "import sys; sys.argv[0] = 'optsmith'; from optsmith.cli import main; main()"
+
+    def complete(words: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "_OPTSMITH_COMPLETE": "bash_complete",
+                "COMP_WORDS": words,
+                "COMP_CWORD": str(words.count(" ")),
+            },
+            check=False,
+        ).stdout
+
+    assert "plain,show" in complete("optsmith sh")
+    assert "plain,cola2" in complete("optsmith show co")
