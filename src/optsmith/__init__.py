@@ -7,16 +7,25 @@ imported on first use, so that the command line starts at once.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from optsmith._errors import OptsmithError, RuleError, SimplifyWarning, SpaceError
+from optsmith._errors import (
+    OptimizerError,
+    OptsmithError,
+    RuleError,
+    SimplifyWarning,
+    SpaceError,
+)
 from optsmith._version import __version__
 from optsmith._zoo import ZooEntry, zoo
 from optsmith.rules import Operator, Parameter, Rule, State, operators
 from optsmith.space import Constraint, Space, spaces
 
 if TYPE_CHECKING:
+    from optsmith.optim import Program, RuleOptimizer
     from optsmith.screening import Screen, Screening, screen
 
 _NEED_TORCH = {
+    "Program": "optsmith.optim",
+    "RuleOptimizer": "optsmith.optim",
     "Screen": "optsmith.screening",
     "Screening": "optsmith.screening",
     "screen": "optsmith.screening",
@@ -25,10 +34,13 @@ _NEED_TORCH = {
 __all__ = [
     "Constraint",
     "Operator",
+    "OptimizerError",
     "OptsmithError",
     "Parameter",
+    "Program",
     "Rule",
     "RuleError",
+    "RuleOptimizer",
     "Screen",
     "Screening",
     "SimplifyWarning",

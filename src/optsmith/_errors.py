@@ -23,5 +23,9 @@ class SpaceError(OptsmithError):
     """A space that cannot be built, or a partial rule that does not belong to one."""
 
 
+class OptimizerError(OptsmithError, ValueError):
+    """A setting, parameter or gradient that an optimizer cannot work with."""
+
+
 class SimplifyWarning(UserWarning):
     """`Rule.simplify` returned the rule unchanged; the message says why."""

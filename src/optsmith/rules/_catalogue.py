@@ -41,7 +41,7 @@ def clip(x: Tensor, bound: float) -> Tensor:
 
 def drop(x: Tensor, uniform: Tensor, rate: float) -> Tensor:
     """Zero a share `rate` of the entries and divide the rest by 1 - rate, as dropout does."""
-    return x * ((uniform >= rate) / (1 - rate))
+    return x * (uniform >= rate) / (1 - rate)
 
 
 def sign(x: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ def momentum(x: Tensor, m: Tensor, k: float, beta: float) -> tuple[Tensor]:
 
 def _average(x: Tensor, m: Tensor, k: float, beta: float) -> Tensor:
     # Started at the first x: then the weight of x is 1.
-    return m + (x - m) * (1 - beta + beta * (k == 1))
+    return m.lerp(x, 1 - beta + beta * (k == 1))
 
 
 def average_square(g: Tensor, m: Tensor, k: float, beta: float) -> tuple[Tensor]:
@@ -162,7 +162,7 @@ def adam_moments(
     g: Tensor, m: Tensor, v: Tensor, k: float, scale: float, beta1: float, beta2: float, eps: float
 ) -> tuple[Tensor, Tensor]:
     """Average g and its square, from zero."""
-    return m + (g - m) * (1 - beta1), beta2 * v + (1 - beta2) * (g * g)
+    return m.lerp(g, 1 - beta1), (v * beta2).addcmul(g, g, value=1 - beta2)
 
 
 def adam(
@@ -177,7 +177,7 @@ def rmsprop_moment(
     g: Tensor, v: Tensor, k: float, scale: float, alpha: float, eps: float
 ) -> tuple[Tensor]:
     """Average the square of g, from zero."""
-    return (alpha * v + (1 - alpha) * (g * g),)
+    return ((v * alpha).addcmul(g, g, value=1 - alpha),)
 
 
 def rmsprop(g: Tensor, v: Tensor, k: float, scale: float, alpha: float, eps: float) -> Tensor:
@@ -208,10 +208,16 @@ _input(
     read,
     _real("m2", nonnegative=True),
     "m_{2}",
-    state=State(("average",), average_square),
+    state=State(("average_square",), average_square),
     parameters=(_SLOW_BETA,),
 )
-_input("m3", read, latex="m_{3}", state=State(("average",), average_cube), parameters=(_SLOW_BETA,))
+_input(
+    "m3",
+    read,
+    latex="m_{3}",
+    state=State(("average_cube",), average_cube),
+    parameters=(_SLOW_BETA,),
+)
 _input("sg", sign, lambda sp: sp.sign(sp.Symbol("g", real=True)), r"\operatorname{sign}(g)")
 _input(
     "sm1",

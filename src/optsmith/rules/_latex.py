@@ -23,13 +23,14 @@ def _infix(operator: Operator, left: Fragment, right: Fragment) -> Fragment:
     needs = POWER if right[0].startswith("-") else binds + (operator.name == "sub")
     second = _enclose(right, needs)
     # Two numbers side by side would read as one.
-    template = r"%s \cdot %s" if binds == PRODUCT and second[:1].isdigit() else operator.latex
+    starts_with_digit = second.lstrip("{")[:1].isdigit()
+    template = r"%s \cdot %s" if binds == PRODUCT and starts_with_digit else operator.latex
     return template % (_enclose(left, binds), second), binds
 
 
-def _number(name: str) -> str:
+def _number(name: str) -> Fragment:
     mantissa, e, exponent = name.partition("e")
-    return rf"{mantissa} \cdot 10^{{{int(exponent)}}}" if e else mantissa
+    return (rf"{mantissa} \cdot 10^{{{int(exponent)}}}", PRODUCT) if e else (mantissa, ATOM)
 
 
 def _template(operator: Operator) -> str:
@@ -48,8 +49,8 @@ def _fragment(operator: Operator, operands: list[Fragment]) -> Fragment:
         return operator.latex % (operands[0][0], operands[1][0]), PRODUCT
     if name in INFIX:
         return _infix(operator, operands[0], operands[1])
-    if operator.feed == "nothing":
-        return _number(name) if name[0].isdigit() else operator.latex, ATOM
+    if name[0].isdigit():
+        return _number(name)
     template = operator.latex or _template(operator)
     text = template % tuple(text for text, _ in operands)
     if not operator.is_default:

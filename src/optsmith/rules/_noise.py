@@ -30,7 +30,7 @@ def stream_key(seed: int, node: int, parameter: int) -> int:
     return int(mix((mix((key + node) & _MASK) + parameter) & _MASK))
 
 
-def uniform(key: int, step: Tensor | int, elements: Tensor) -> Tensor:
+def uniform(key: Tensor | int, step: Tensor | int, elements: Tensor) -> Tensor:
     """Return uniform float32 numbers in [0, 1), one for each index in `elements` (int64).
 
     24 bits each: exact in float32, so comparisons come out the same in every precision.

@@ -170,6 +170,7 @@ operators = OperatorRegistry("operator")
 
 def format_number(value: float) -> str:
     """Return the shortest text that reads back as the same number."""
+    value = float(value)
     return str(int(value)) if value.is_integer() and abs(value) < 1e16 else repr(value)
 
 

@@ -58,6 +58,11 @@ class _Frame:
     keyword: str = ""
     argument_at: int = 0
 
+    @property
+    def starts_argument(self) -> bool:
+        """Whether a call is open and nothing of its next argument is there yet."""
+        return self.call is not None and not (self.done or self.waiting or self.keyword)
+
     def reduce(self, binds: int) -> None:
         """Apply the waiting operators that bind at least as tightly as `binds`."""
         while self.waiting and self.waiting[-1][1] >= binds:
@@ -120,7 +125,7 @@ def _parameter(operator: Operator, operand: Operand, at: int) -> float:
     if literal.feed != "nothing" or any(sign.name != "neg" for sign in signs):
         names = ", ".join(p.name for p in operator.parameters)
         raise RuleError(f"a parameter of {operator.name} ({names}) must be a number", at)
-    return float(literal.torch()) * (-1.0 if len(signs) % 2 else 1.0)
+    return float(literal.torch(*literal.values)) * (-1.0 if len(signs) % 2 else 1.0)
 
 
 def _call(frame: _Frame) -> Operand:
@@ -190,7 +195,7 @@ class _Parser:
         follows = self.tokens[self.at].text if token.kind != "end" else ""
         if token.kind == "number":
             frame.done.append(_literal(token))
-        elif token.kind == "name" and follows == "=" and frame.call:
+        elif token.kind == "name" and follows == "=" and frame.starts_argument:
             frame.keyword = token.text
             self.at += 1
             return True
@@ -211,7 +216,7 @@ class _Parser:
             frame.waiting.append((operators["neg"], PREFIX))
             self.count += 1
             return True
-        elif token.text == ")" and frame.call and not (frame.arguments or frame.waiting):
+        elif token.text == ")" and frame.starts_argument and not frame.arguments:
             self._close(token)
         elif token.kind == "end":
             raise RuleError("the rule ends where an operand is missing", token.position)
@@ -236,7 +241,7 @@ class _Parser:
             return True
         if sign == "," and frame.call:
             frame.finish_argument()
-            frame.argument_at = token.position + 1
+            frame.argument_at = self.tokens[self.at].position
             return True
         if sign in (")", "|"):
             self._close(token)

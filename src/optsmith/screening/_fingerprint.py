@@ -9,33 +9,48 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-BITS = 20
 FLOOR = 1e-10
 
+# Sign, exponent and 20 of the 52 bits of the mantissa make 32 bits: six significant digits.
+_DROPPED = 52 - 20
+_HALF = np.int64(1 << (_DROPPED - 1))
+_NAN = np.int32(0x7FFFFFFF)
 
-def quantize(values: Array) -> Array:
-    """Round to about six significant digits, and drop what is noise beside its column's largest.
+
+def _sizes(values: Array) -> Array:
+    """Return absolute values, 0 for those that are not finite."""
+    size = np.abs(values)
+    size[~np.isfinite(size)] = 0.0
+    return size
+
+
+def _noise_floor(size: Array) -> Array:
+    """Return below what an entry is noise: negligible both in its row and in its column.
+
+    A row or a column alone can be vast (a division by a decay near its end, a burst), which says
+    nothing of the terms that were added elsewhere.
+    """
+    if size.ndim == 1:
+        return np.asarray(FLOOR * size.max(keepdims=True))
+    return np.asarray(FLOOR * np.minimum(size.max(axis=0), size.max(axis=1)[:, None]))
+
+
+def quantize(values: Array, scale: float, size: Array) -> bytes:
+    """Return `values / scale` rounded to about six significant digits, noise as 0.
 
     Equal functions written differently agree to some 1e-15 of their terms; the rounding absorbs
     that unless a value lies just between two cells. Infinities and NaN stay what they are.
     """
-    size = np.abs(values)
-    finite = np.isfinite(size)
-    size[~finite] = 0.0
-    mantissa, exponent = np.frexp(values)
-    rounded = np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS)
-    rounded[(size < FLOOR * size.max(axis=0)) & finite] = 0.0
-    rounded[np.isnan(values)] = np.nan  # one NaN, whatever its sign bit
-    return np.asarray(rounded + 0.0)  # and one zero
+    # As integers, floats of one sign are in order, so a carry goes to the exponent as it should.
+    bits = (values / scale).view(np.int64)
+    rounded = ((bits + _HALF) >> _DROPPED).astype(np.int32)
+    rounded[(size <= _noise_floor(size)) & np.isfinite(values)] = 0  # both zeros, too
+    rounded[np.isnan(values)] = _NAN  # whatever its sign and payload
+    return rounded.tobytes()
 
 
 def _hash(*parts: bytes) -> bytes:
     return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
-
-
-def _largest(values: Array) -> float:
-    size = np.abs(values)
-    return float(size.max(initial=0.0, where=np.isfinite(size)))
 
 
 def fingerprints(values: Array) -> tuple[str, str]:
@@ -44,18 +59,16 @@ def fingerprints(values: Array) -> tuple[str, str]:
     Args:
         values: One row a step, one column an element.
     """
-    scale = _largest(values)
-    direction = _hash(quantize(values / scale if scale else values).tobytes())
-    size = quantize(np.array([scale])).tobytes()
-    return _hash(direction, size).hex(), direction.hex()
+    size = _sizes(values)
+    scale = float(size.max())
+    direction = _hash(quantize(values, scale or 1.0, size))
+    return _hash(direction, b"%.5e" % scale).hex(), direction.hex()
 
 
 def shape_code(values: Array) -> bytes:
     """Return a code of a flat output that ignores a common factor, its sign included."""
-    scale = _largest(values)
+    size = _sizes(values)
+    scale = float(size.max())
     if scale:
-        values = values / scale
-        with np.errstate(invalid="ignore"):
-            notable = values[(np.abs(values) > 1e-3) & np.isfinite(values)]
-        values = values * np.sign(notable[0])
-    return _hash(quantize(np.atleast_1d(values)).tobytes())
+        scale *= np.sign(values[np.argmax(size > 1e-3 * scale)])
+    return _hash(quantize(values, scale or 1.0, size))

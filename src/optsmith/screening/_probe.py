@@ -101,7 +101,9 @@ class Probe:
         while len(masks) < len(random_nodes):
             seen: dict[int, Tensor] = {}
             layout.run(rule, masks, seen)
-            for at in sorted(seen, key=lambda i: (shape_code(seen[i].numpy()), i)):
+            for at in sorted(
+                seen, key=lambda i: (shape_code(seen[i].numpy()), rule.operators[i].key, i)
+            ):
                 masks[at] = len(masks)
         return masks
 
@@ -115,7 +117,8 @@ class Probe:
     def input(self, operator: Operator) -> Tensor:
         """Return the value of an input over all entries."""
         if operator.feed == "nothing":
-            return torch.tensor(operator.torch(*operator.values), dtype=torch.float64)
+            # One entry, not a scalar: torch would compute drop(scalar) in the mask's float32.
+            return torch.tensor([operator.torch(*operator.values)], dtype=torch.float64)
         if operator.feed == "time":
             return torch.cat(
                 [
@@ -157,7 +160,7 @@ class _Layout:
         self._noise: dict[int, Tensor] = {}
 
     def _select(self, values: Tensor) -> Tensor:
-        return values if self.keep is None or values.ndim == 0 else values[self.keep]
+        return values if self.keep is None or values.numel() == 1 else values[self.keep]
 
     def _input(self, operator: Operator) -> Tensor:
         value = self._inputs.get(operator)

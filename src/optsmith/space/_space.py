@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from optsmith._errors import SpaceError
 from optsmith.rules import HOLE, Operator, Rule, to_text
@@ -47,15 +48,31 @@ class Partial:
 class _Slot:
     """A kind of place in a rule: what may stand there, with the slots that each choice opens."""
 
-    __slots__ = ("choices",)
+    __slots__ = ("choices", "least")
 
     def __init__(self) -> None:
         self.choices: list[_Choice] = []
+        self.least = math.inf  # length of the shortest sub-rule that may stand here
 
 
 class _Choice(NamedTuple):
     operator: Operator
     opens: tuple[_Slot, ...]  # last operand first, as they are pushed on a stack
+
+
+def _measure(slots: list[_Slot]) -> None:
+    """Set the least length of every slot: shrink from infinity until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for slot in slots:
+            least = min((1 + _least(c.opens) for c in slot.choices), default=math.inf)
+            changed |= least < slot.least
+            slot.least = least
+
+
+def _least(slots: Iterable[_Slot]) -> float:
+    return sum(slot.least for slot in slots)
 
 
 class Space:
@@ -108,6 +125,9 @@ class Space:
             ]
             if not slot.choices:
                 raise SpaceError(f"the constraints leave nothing that may stand under {parent}")
+        _measure([slot for _, _, slot in places])
+        if root.least > self.max_depth:
+            raise SpaceError(f"the constraints leave no rule of at most {self.max_depth} operators")
         return root
 
     @property
@@ -132,8 +152,8 @@ class Space:
                 raise SpaceError(self._complain(operator))
             stack.extend(choice.opens)
             used += 1
-        if used + len(stack) > self.max_depth:
-            raise SpaceError(f"longer than the {self.max_depth} operators of {self.name}")
+        if used + _least(stack) > self.max_depth:
+            raise SpaceError(f"needs more than the {self.max_depth} operators of {self.name}")
         return stack
 
     def _complain(self, operator: Operator) -> str:
@@ -158,11 +178,12 @@ class Space:
         stack = self._open(partial.operators)
         if not stack:
             return ()
-        room = self.max_depth - len(partial.operators) - len(stack)
+        *others, slot = stack
+        room = self.max_depth - len(partial.operators) - 1 - _least(others)
         return tuple(
             Partial((*partial.operators, choice.operator))
-            for choice in stack[-1].choices
-            if choice.operator.arity <= room + 1
+            for choice in slot.choices
+            if _least(choice.opens) <= room
         )
 
     def unroll(self, partial: Partial, rng: Random) -> Rule:
@@ -227,6 +248,9 @@ class Space:
                     for first in self._enumerate_at(left, n):
                         for second in self._enumerate_at(right, length - 1 - n):
                             yield (operator, *first, *second)
+
+    def __reduce__(self) -> tuple[type[Space], tuple[Any, ...]]:
+        return Space, (self.operators, self.constraints, self.max_depth, self.name)
 
     def __repr__(self) -> str:
         return f"<Space {self.name}: {len(self.operators)} operators, depth {self.max_depth}>"

@@ -1,0 +1,212 @@
+"""Eager execution in place: every instruction writes into a buffer that is free by then.
+
+New state goes straight into the state's own memory, temporaries into a few scratch buffers. Large
+tensors are worked through in pieces that stay in the cache, which makes the many short passes of
+eager code nearly as good as a fused kernel's one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from optsmith.optim._program import Program, Scalars, cast
+from optsmith.optim._trace import Instruction, Value
+
+CHUNK = 1 << 16
+"""Elements worked on at a time."""
+
+_WRITES_TO_OUT = {
+    *("abs", "add", "addcdiv", "addcmul", "clamp", "cos", "div", "exp", "lerp", "log", "mul"),
+    *("neg", "pow", "remainder", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "sub"),
+    *("tanh", "where"),
+}
+_BOOLEAN = {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...]
+    out: Value
+    buffer: int | None  # None: the function makes its own tensor
+
+
+class Machine:
+    """Runs a program's instructions in place on single tensors.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.code = program.code
+        self.body = list(self.code.body)
+        self.factor: Any = 1.0  # the update is factor * result …
+        self.quotient: tuple[Value, Value] | None = None  # … or factor * numerator / denominator
+        self.result = self.code.result
+        self._peel()
+        self.scratch = 0
+        self.steps: list[_Step] = []
+        self.copies: list[tuple[int, Value]] = []
+        self._plan()
+
+    # --- planning --------------------------------------------------------------------------------
+
+    def _maker(self, value: Value) -> Instruction | None:
+        """Return the instruction of a value that only the final step needs."""
+        if any(slot.after == value for slot in self.code.slots):
+            return None
+        if any(value in i.inputs for i in self.body):
+            return None
+        return next((i for i in self.body if i.out == value), None)
+
+    def _peel(self) -> None:
+        """Leave a last multiplication by a scalar, and a last division, to the final step."""
+        last = self._maker(self.result)
+        if last and last.name == "mul" and not _tensor(last.args[1]):
+            self.body.remove(last)
+            self.result, self.factor = last.args
+            last = self._maker(self.result)
+        if last and last.name == "div" and all(map(_tensor, last.args)):
+            self.body.remove(last)
+            self.quotient = (last.args[0], last.args[1])
+
+    def _plan(self) -> None:
+        """Choose the buffer of every result: buffers 0 … are the state's, then scratch."""
+        slots = self.code.slots
+        forever = len(self.body)
+        last_use = {v: i for i, ins in enumerate(self.body) for v in ins.inputs}
+        kept = [*(slot.after for slot in slots), *(self.quotient or (self.result,))]
+        last_use.update(dict.fromkeys(kept, forever))
+        home = {slot.after: j for j, slot in enumerate(slots)}
+        holds: list[Value | None] = [slot.before for slot in slots]
+        boolean: set[Value] = set()
+        for i, instruction in enumerate(self.body):
+            free = [b for b, v in enumerate(holds) if v is None or last_use.get(v, -1) <= i]
+            buffer = None
+            if instruction.name in _BOOLEAN:
+                boolean.add(instruction.out)
+            elif instruction.name in _WRITES_TO_OUT:
+                buffer = self._choose(home.get(instruction.out), free, holds)
+            for b in free:
+                holds[b] = None
+            if buffer is not None:
+                holds[buffer] = instruction.out
+            self.steps.append(_step(instruction, buffer, boolean))
+        self.scratch = len(holds) - len(slots)
+        self.copies = [(j, slot.after) for j, slot in enumerate(slots) if holds[j] != slot.after]
+
+    def _choose(self, home: int | None, free: list[int], holds: list[Value | None]) -> int:
+        if home is not None and home in free:
+            return home
+        # A scratch buffer rather than the state's, which its new value will want.
+        if free and (home is None or free[-1] >= len(self.code.slots)):
+            return free[-1]
+        holds.append(None)
+        return len(holds) - 1
+
+    # --- running ---------------------------------------------------------------------------------
+
+    def step(
+        self,
+        param: Tensor,
+        gradient: Tensor,
+        state: Sequence[Tensor],
+        scalars: Scalars,
+        lr: float,
+        uniforms: Callable[[int, int], Sequence[Tensor]],
+    ) -> None:
+        """Update a parameter and its state in place.
+
+        Args:
+            param: The parameter.
+            gradient: Its gradient, in the precision of the arithmetic.
+            state: Its state.
+            scalars: The step's scalars, as the program gives them.
+            lr: The learning rate.
+            uniforms: Gives the random numbers of the elements from one number to another.
+        """
+        numbers = [s.item() if isinstance(s, Tensor) else s for s in scalars]
+        tensors = cast(scalars, gradient.dtype)
+        whole = (param, gradient, *state)
+        size = param.numel()
+        if not all(t.is_contiguous() for t in whole):
+            buffers = [*state, *(torch.empty_like(gradient) for _ in range(self.scratch))]
+            noise = [u.view(param.shape) for u in uniforms(0, size)]
+            self._run(param, gradient, buffers, numbers, tensors, lr, noise)
+            return
+        flat = [t.view(-1) for t in whole]
+        scratch = [gradient.new_empty(min(size, CHUNK)) for _ in range(self.scratch)]
+        for start in range(0, size, CHUNK):
+            end = min(start + CHUNK, size)
+            p, g, *slots = flat if size <= CHUNK else [t[start:end] for t in flat]
+            here = scratch if start == 0 else [s[: end - start] for s in scratch]
+            self._run(p, g, [*slots, *here], numbers, tensors, lr, uniforms(start, end))
+
+    def _run(
+        self,
+        param: Tensor,
+        gradient: Tensor,
+        buffers: list[Tensor],
+        numbers: list[Any],
+        tensors: list[Any],
+        lr: float,
+        uniforms: Sequence[Tensor],
+    ) -> None:
+        values: list[Any] = [None] * self.code.size
+        values[self.code.gradient.index] = gradient
+        for j, slot in enumerate(self.code.slots):
+            values[slot.before.index] = buffers[j]
+        for value, noise in zip(self.code.uniforms, uniforms, strict=True):
+            values[value.index] = noise
+        places = (values, numbers, tensors)
+        for step in self.steps:
+            args = [places[a[0]][a[1]] if type(a) is tuple else a for a in step.args]
+            kwargs = {n: places[a[0]][a[1]] if type(a) is tuple else a for n, a in step.kwargs}
+            if step.buffer is not None:
+                kwargs["out"] = buffers[step.buffer]
+            values[step.out.index] = step.function(*args, **kwargs)
+        self._finish(param, values, numbers, lr)
+        for buffer, value in self.copies:
+            buffers[buffer].copy_(values[value.index])
+
+    def _finish(self, param: Tensor, values: list[Any], numbers: list[Any], lr: float) -> None:
+        """Take the step; in half precision through a wider copy of the parameter."""
+        factor = numbers[self.factor.index] if isinstance(self.factor, Value) else self.factor
+        if self.quotient:
+            above, below = (values[v.index] for v in self.quotient)
+            wide = param if param.dtype == above.dtype else param.to(above.dtype)
+            wide.addcdiv_(above, below, value=-lr * factor)
+            if wide is not param:
+                param.copy_(wide)
+        elif self.result.is_scalar:
+            param.sub_(lr * numbers[self.result.index] * factor)
+        else:
+            param.add_(values[self.result.index], alpha=-lr * factor)
+
+
+def _tensor(argument: Any) -> bool:
+    return isinstance(argument, Value) and not argument.is_scalar
+
+
+def _step(instruction: Instruction, buffer: int | None, boolean: set[Value]) -> _Step:
+    """Say where each argument is: among tensors (0), scalars as numbers (1) or as tensors (2)."""
+    # torch takes a number only after a tensor; beside a boolean it would widen to float32.
+    first = instruction.args[0] if instruction.args else None
+    as_numbers = _tensor(first) and not any(v in boolean for v in instruction.inputs)
+
+    def place(a: Any) -> Any:
+        if not isinstance(a, Value):
+            return a
+        return (0 if not a.is_scalar else 1 if as_numbers else 2, a.index)
+
+    kwargs = tuple((name, place(a)) for name, a in instruction.kwargs)
+    args = tuple(map(place, instruction.args))
+    return _Step(instruction.function, args, kwargs, instruction.out, buffer)

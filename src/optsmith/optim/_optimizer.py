@@ -1,0 +1,284 @@
+"""Any rule as a `torch.optim.Optimizer`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from optsmith._errors import OptimizerError
+from optsmith.optim._foreach import step_lists
+from optsmith.optim._fused import FusedStep
+from optsmith.optim._machine import Machine
+from optsmith.optim._program import Program, math_dtype
+from optsmith.rules import Rule
+
+Groups = dict[Any, list[tuple[int, Tensor]]]
+
+
+class RuleOptimizer(Optimizer):
+    """Trains with an update rule: `parameter -= lr * rule(gradient)`.
+
+    Takes what torch's optimizers take: parameter groups with their own settings, closures,
+    schedulers, `state_dict`. Half-precision parameters get single-precision state and arithmetic.
+
+    Args:
+        params: Parameters or groups of them.
+        rule: The rule, or its text.
+        lr: Learning rate.
+        total_steps: Length of the run, which decays need; None when the rule has none.
+        weight_decay: Added to the gradient as in torch's SGD and Adam.
+        decoupled: Shrink the parameters instead, as in AdamW.
+        maximize: Ascend.
+        foreach: Use torch's multi-tensor functions; None decides by device (yes on a GPU).
+        compile: Use one fused kernel made by torch.compile; the first step takes a while.
+        seed: Seed of `drop` masks; None is 0. The masks do not depend on torch's random state.
+
+    Raises:
+        OptimizerError: A setting makes no sense; it is also a ValueError, as in torch.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        rule: Rule | str,
+        lr: float | Tensor,
+        total_steps: int | None = None,
+        weight_decay: float = 0.0,
+        decoupled: bool = False,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        compile: bool = False,  # noqa: A002 - the name that torch users look for
+        seed: int | None = None,
+    ) -> None:
+        if foreach and compile:
+            raise OptimizerError("foreach and compile are two ways to run a step: choose one")
+        self._set_rule(Rule.parse(rule) if isinstance(rule, str) else rule)
+        defaults = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "decoupled": decoupled,
+            "maximize": maximize,
+            "foreach": foreach,
+            "compile": compile,
+            "total_steps": total_steps,
+            "seed": 0 if seed is None else int(seed),
+            "t": 0,
+            "rule": str(self.rule),
+        }
+        super().__init__(params, defaults)
+
+    def _set_rule(self, rule: Rule) -> None:
+        self.rule = rule
+        self.program = Program(rule)
+        self._machine = Machine(self.program)
+        self._fused: FusedStep | None = None
+        self._warned = False
+
+    # --- settings --------------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group; its time goes on from the time of the run."""
+        if self.param_groups:
+            param_group.setdefault("t", max(group["t"] for group in self.param_groups))
+        super().add_param_group(param_group)
+        try:
+            self._check(self.param_groups[-1])
+        except OptimizerError:
+            self.param_groups.pop()
+            raise
+
+    def _check(self, group: dict[str, Any]) -> None:
+        lr, total = group["lr"], group["total_steps"]
+        if isinstance(lr, Tensor) and lr.numel() != 1:
+            raise OptimizerError("a learning rate given as a tensor has one element")
+        if not float(lr) >= 0.0:
+            raise OptimizerError(f"lr must be 0 or more, not {float(lr)}")
+        if not group["weight_decay"] >= 0.0:
+            raise OptimizerError(f"weight_decay must be 0 or more, not {group['weight_decay']}")
+        if total is None and self.program.uses_time:
+            raise OptimizerError(
+                f"the rule {self.rule} changes with time: give total_steps, the length of the run"
+            )
+        if total is not None and (isinstance(total, bool) or int(total) != total or total < 1):
+            raise OptimizerError(f"total_steps must be a whole number from 1, not {total}")
+        for p in group["params"]:
+            if p.is_complex():
+                raise OptimizerError("complex parameters are not supported: use view_as_real")
+            if not p.is_floating_point():
+                raise OptimizerError(f"a parameter of type {p.dtype} cannot be trained")
+
+    # --- stepping --------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take a step; with a closure, evaluate it first and return its loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        first = 0
+        for group in self.param_groups:
+            ready = [(first + i, p) for i, p in enumerate(group["params"]) if p.grad is not None]
+            for _, p in ready:
+                _check_gradient(p.grad)
+            self._advance(group)
+            self._step_group(group, ready)
+            first += len(group["params"])
+        return loss
+
+    def _advance(self, group: dict[str, Any]) -> None:
+        group["t"] += 1
+        total = group["total_steps"]
+        if self.program.uses_time and group["t"] > total and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"step {group['t']} is beyond total_steps={total}: decays stay at their last value",
+                stacklevel=4,
+            )
+
+    def _step_group(self, group: dict[str, Any], ready: list[tuple[int, Tensor]]) -> None:
+        """Update the parameters of a group, together those that share what a step needs."""
+        together: Groups = {}
+        for index, p in ready:
+            state = self.state[p]
+            if not state:
+                state["step"] = 0
+                state.update(zip(self.program.slots, self.program.init(p), strict=True))
+            state["step"] += 1
+            key = (state["step"], p.device, p.dtype)
+            together.setdefault(key, []).append((index, p))
+        for (count, device, dtype), members in together.items():
+            total = group["total_steps"] or 1
+            scalars = self.program.scalars(group["t"], total, count)
+            self._step_alike(group, members, scalars, device, math_dtype(dtype))
+
+    def _step_alike(
+        self,
+        group: dict[str, Any],
+        members: Sequence[tuple[int, Tensor]],
+        scalars: list[Any],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        lr = float(group["lr"])
+        params = [p for _, p in members]
+        gradients = [_gradient(p, group, dtype, lr) for p in params]
+        states = [[self.state[p][name] for name in self.program.slots] for p in params]
+        keys = [self.program.keys(group["seed"], index) for index, _ in members]
+        t = group["t"]
+
+        def noise(i: int, start: int, end: int) -> list[Tensor]:
+            if not keys[i]:
+                return []
+            elements = torch.arange(start, end, device=device)
+            return self.program.uniforms(keys[i], t, elements, dtype)
+
+        if group["compile"]:
+            self._step_fused(params, gradients, states, scalars, lr, keys, t, dtype)
+        elif group["foreach"] or (group["foreach"] is None and device.type == "cuda"):
+            uniforms = [
+                [u.view(p.shape) for u in noise(i, 0, p.numel())] for i, p in enumerate(params)
+            ]
+            step_lists(self.program, params, gradients, states, scalars, lr, uniforms)
+        else:
+            for i, (p, g, state) in enumerate(zip(params, gradients, states, strict=True)):
+                self._machine.step(
+                    p, g, state, scalars, lr, lambda start, end, i=i: noise(i, start, end)
+                )
+
+    def _step_fused(
+        self,
+        params: list[Tensor],
+        gradients: list[Tensor],
+        states: list[list[Tensor]],
+        scalars: list[Any],
+        lr: float,
+        keys: list[list[int]],
+        t: int,
+        dtype: torch.dtype,
+    ) -> None:
+        if self._fused is None:
+            self._fused = FusedStep(self.program)
+        plain = [
+            i
+            for i, (p, g, s) in enumerate(zip(params, gradients, states, strict=True))
+            if all(x.is_contiguous() for x in (p, g, *s)) and p.numel()
+        ]
+        self._fused.step(
+            [params[i] for i in plain],
+            [gradients[i] for i in plain],
+            [states[i] for i in plain],
+            scalars,
+            lr,
+            [keys[i] for i in plain],
+            t,
+            dtype,
+        )
+        for i in set(range(len(params))) - set(plain):
+            elements = torch.arange(params[i].numel(), device=params[i].device)
+            numbers = self.program.uniforms(keys[i], t, elements, dtype)
+            self._machine.step(
+                params[i],
+                gradients[i],
+                states[i],
+                scalars,
+                lr,
+                lambda a, b, n=numbers: [u[a:b] for u in n],
+            )
+
+    # --- saving ----------------------------------------------------------------------------------
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take up a saved state, to the bit.
+
+        Raises:
+            OptimizerError: It was saved by another optimizer or with another rule.
+        """
+        saved = {str(group.get("rule")) for group in state_dict["param_groups"]}
+        if saved != {str(self.rule)}:
+            raise OptimizerError(
+                f"the state was saved with the rule {', '.join(sorted(saved))}, not {self.rule}"
+            )
+        super().load_state_dict(state_dict)
+        # torch casts state to the precision of the parameter; ours may be wider on purpose.
+        old = [i for group in state_dict["param_groups"] for i in group["params"]]
+        new = [p for group in self.param_groups for p in group["params"]]
+        for index, p in zip(old, new, strict=True):
+            for name, value in state_dict["state"].get(index, {}).items():
+                if isinstance(value, Tensor):
+                    self.state[p][name] = value.detach().to(p.device, copy=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "rule": self.rule, "_warned": self._warned}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "rule" in state:  # absent when torch calls this while loading a state_dict
+            self._set_rule(state["rule"])
+        super().__setstate__(state)
+
+
+def _gradient(p: Tensor, group: dict[str, Any], dtype: torch.dtype, lr: float) -> Tensor:
+    """Return what the rule sees; shrink the parameter first when decay is decoupled."""
+    gradient = p.grad
+    assert gradient is not None  # noqa: S101 - only parameters with a gradient come here
+    gradient = gradient.to(dtype)
+    if group["maximize"]:
+        gradient = -gradient
+    decay = group["weight_decay"]
+    if decay and group["decoupled"]:
+        p.mul_(1 - lr * decay)
+    elif decay:
+        gradient = gradient.add(p, alpha=decay)
+    return gradient
+
+
+def _check_gradient(gradient: Tensor) -> None:
+    if gradient.layout != torch.strided:
+        raise OptimizerError("sparse gradients are not supported: rules act on every element")
+    if gradient.is_complex():
+        raise OptimizerError("complex gradients are not supported")

@@ -1,0 +1,150 @@
+"""The program: a rule compiled for execution, as pure functions with explicit state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from optsmith.optim._trace import Code, Instruction, Value, trace
+from optsmith.rules import Rule
+from optsmith.rules._noise import stream_key, uniform
+
+Scalars = list[Any]
+"""The values of a program with the scalars of one step filled in, the rest None."""
+
+
+def math_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Return the precision of the arithmetic: half precision cannot hold a slow average."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+class Program:
+    """A rule as straight-line tensor code.
+
+    Element-wise, so it runs alike on one tensor, a flat vector or a stack of copies. The state
+    that the rule needs, and no more, is passed in and returned.
+
+    Args:
+        rule: The rule.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.code: Code = trace(rule)
+        self.uses_time = rule.uses("time")
+        self.is_random = bool(self.code.uniforms)
+        self.slots = tuple(slot.name for slot in self.code.slots)
+        self._constants, self._per_step = self._fold()
+
+    def _fold(self) -> tuple[Scalars, list[Instruction]]:
+        """Compute once what does not change from step to step."""
+        constants: Scalars = [None] * self.code.size
+        per_step = []
+        for instruction in self.code.scalars:
+            if all(constants[v.index] is not None for v in instruction.inputs):
+                constants[instruction.out.index] = call(instruction, constants)
+            else:
+                per_step.append(instruction)
+        return constants, per_step
+
+    def init(self, param: Tensor) -> tuple[Tensor, ...]:
+        """Return the state of one parameter before its first step."""
+        like = torch.zeros_like(param, dtype=math_dtype(param.dtype))
+        return tuple(slot.init(like) for slot in self.code.slots)
+
+    def scalars(self, t: int, total: int, count: int) -> Scalars:
+        """Return the scalars of step t of `total`, for tensors with `count` updates.
+
+        Steps are 1 … total, and tau = t/(total + 1) is never 0 or 1; beyond the end it stays.
+        """
+        values = self._constants.copy()
+        tau = min(t, total) / (total + 1)
+        values[self.code.tau.index] = torch.tensor(tau, dtype=torch.float64)
+        values[self.code.count.index] = torch.tensor(float(count), dtype=torch.float64)
+        for instruction in self._per_step:
+            values[instruction.out.index] = call(instruction, values)
+        return values
+
+    def keys(self, seed: int, parameter: int) -> list[int]:
+        """Return the keys of the random streams of one parameter, one for each random operator."""
+        return [stream_key(seed, node, parameter) for node in range(len(self.code.uniforms))]
+
+    def uniforms(
+        self, keys: Sequence[int | Tensor], t: int | Tensor, elements: Tensor, dtype: torch.dtype
+    ) -> list[Tensor]:
+        """Return the random numbers of one step for the given elements of a parameter."""
+        return [uniform(key, t, elements).to(dtype) for key in keys]
+
+    def apply(
+        self,
+        gradient: Tensor,
+        state: Sequence[Tensor],
+        scalars: Scalars,
+        uniforms: Sequence[Tensor] = (),
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the update and the new state of one tensor; nothing is changed in place.
+
+        Args:
+            gradient: The gradient, in the precision of the arithmetic.
+            state: What `init` or the last step returned.
+            scalars: From `scalars`, in the precision of the arithmetic or as Python numbers.
+            uniforms: From `uniforms`, when the rule is random.
+        """
+        values = scalars.copy()
+        values[self.code.gradient.index] = gradient
+        for slot, tensor in zip(self.code.slots, state, strict=True):
+            values[slot.before.index] = tensor
+        for value, numbers in zip(self.code.uniforms, uniforms, strict=True):
+            values[value.index] = numbers
+        for instruction in self.code.body:
+            values[instruction.out.index] = call(instruction, values)
+        result = values[self.code.result.index]
+        if self.code.result.is_scalar:
+            result = torch.zeros_like(gradient) + result
+        return result, tuple(values[slot.after.index] for slot in self.code.slots)
+
+    def update(
+        self,
+        gradients: Sequence[Tensor],
+        state: Sequence[tuple[Tensor, ...]],
+        t: int,
+        total: int,
+        seed: int = 0,
+    ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
+        """Return the updates and the new state of all parameters at step t of `total`.
+
+        Training does `parameter -= lr * update`.
+        """
+        scalars = self.scalars(t, total, t)
+        updates, states = [], []
+        for i, (gradient, slots) in enumerate(zip(gradients, state, strict=True)):
+            dtype = math_dtype(gradient.dtype)
+            noise = self.uniforms(self.keys(seed, i), t, element_numbers(gradient), dtype)
+            update, new = self.apply(gradient.to(dtype), slots, cast(scalars, dtype), noise)
+            updates.append(update)
+            states.append(new)
+        return updates, states
+
+
+def element_numbers(tensor: Tensor) -> Tensor:
+    """Return the number of each element, in the order of a contiguous tensor."""
+    return torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape)
+
+
+def cast(scalars: Scalars, dtype: torch.dtype) -> Scalars:
+    """Return the scalars in the precision of the arithmetic, so that they never widen a tensor."""
+    return [s.to(dtype) if isinstance(s, Tensor) and s.is_floating_point() else s for s in scalars]
+
+
+def call(instruction: Instruction, values: Sequence[Any]) -> Any:
+    """Compute the result of an instruction from the values so far."""
+    args = [values[a.index] if isinstance(a, Value) else a for a in instruction.args]
+    if not instruction.kwargs:
+        return instruction.function(*args)
+    kwargs = {
+        name: values[a.index] if isinstance(a, Value) else a for name, a in instruction.kwargs
+    }
+    return instruction.function(*args, **kwargs)
