@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from optsmith.optim._batch import Batch
 from optsmith.optim._program import Program, Scalars, cast, element_numbers
 
 BUCKET = 16
@@ -26,8 +27,10 @@ class FusedStep:
         self.program = program
         # torch limits how often one code object is compiled; each program gets a copy of its own,
         # and so do single numbers, whose size torch compiles into the code.
-        self._many = torch.compile(_own_copy(self._function()), fullgraph=True, dynamic=True)
-        self._single = torch.compile(_own_copy(self._function()), fullgraph=True, dynamic=False)
+        self._many: Any = torch.compile(_own_copy(self._function()), fullgraph=True, dynamic=True)
+        self._single: Any = torch.compile(
+            _own_copy(self._function()), fullgraph=True, dynamic=False
+        )
 
     def _function(self) -> Callable[..., None]:
         program = self.program
@@ -51,36 +54,24 @@ class FusedStep:
 
         return step
 
-    def step(
-        self,
-        params: Sequence[Tensor],
-        gradients: Sequence[Tensor],
-        states: Sequence[Sequence[Tensor]],
-        scalars: Scalars,
-        lr: float,
-        keys: Sequence[Sequence[int]],
-        t: int,
-        dtype: torch.dtype,
-    ) -> None:
-        """Update contiguous parameters and their states in place; `dtype` is the arithmetic's."""
-        body_needs = cast(scalars, dtype)
-        rate = torch.tensor(lr, dtype=dtype)
-        time = torch.tensor(t)
-        streams = [[torch.tensor(k) for k in key] for key in keys]
-        for function, chosen in (
-            (self._many, [i for i, p in enumerate(params) if p.numel() > 1]),
-            (self._single, [i for i, p in enumerate(params) if p.numel() == 1]),
-        ):
+    def step(self, batch: Batch) -> None:
+        """Update contiguous parameters and their states in place."""
+        scalars = cast(batch.scalars, batch.dtype)
+        lr, t = torch.tensor(batch.lr, dtype=batch.dtype), torch.tensor(batch.t)
+        sizes = [p.numel() for p in batch.params]
+        many = [i for i, size in enumerate(sizes) if size > 1]
+        single = [i for i, size in enumerate(sizes) if size == 1]
+        for function, chosen in ((self._many, many), (self._single, single)):
             for start in range(0, len(chosen), BUCKET):
-                bucket = chosen[start : start + BUCKET]
+                part = batch.only(chosen[start : start + BUCKET])
                 function(
-                    [params[i].view(-1) for i in bucket],
-                    [gradients[i].view(-1) for i in bucket],
-                    [[s.view(-1) for s in states[i]] for i in bucket],
-                    body_needs,
-                    rate,
-                    [streams[i] for i in bucket],
-                    time,
+                    [p.view(-1) for p in part.params],
+                    [g.view(-1) for g in part.gradients],
+                    [[s.view(-1) for s in state] for state in part.states],
+                    scalars,
+                    lr,
+                    [[torch.tensor(k) for k in keys] for keys in part.keys],
+                    t,
                 )
 
 

@@ -7,14 +7,16 @@ eager code nearly as good as a fused kernel's one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from optsmith.optim._program import Program, Scalars, cast
+from optsmith.optim._batch import Batch
+from optsmith.optim._program import Program, cast
 from optsmith.optim._trace import Instruction, Value
 
 CHUNK = 1 << 16
@@ -114,51 +116,37 @@ class Machine:
 
     # --- running ---------------------------------------------------------------------------------
 
-    def step(
-        self,
-        param: Tensor,
-        gradient: Tensor,
-        state: Sequence[Tensor],
-        scalars: Scalars,
-        lr: float,
-        uniforms: Callable[[int, int], Sequence[Tensor]],
-    ) -> None:
-        """Update a parameter and its state in place.
-
-        Args:
-            param: The parameter.
-            gradient: Its gradient, in the precision of the arithmetic.
-            state: Its state.
-            scalars: The step's scalars, as the program gives them.
-            lr: The learning rate.
-            uniforms: Gives the random numbers of the elements from one number to another.
-        """
-        numbers = [s.item() if isinstance(s, Tensor) else s for s in scalars]
-        tensors = cast(scalars, gradient.dtype)
-        whole = (param, gradient, *state)
-        size = param.numel()
-        if not all(t.is_contiguous() for t in whole):
-            buffers = [*state, *(torch.empty_like(gradient) for _ in range(self.scratch))]
-            noise = [u.view(param.shape) for u in uniforms(0, size)]
-            self._run(param, gradient, buffers, numbers, tensors, lr, noise)
-            return
-        flat = [t.view(-1) for t in whole]
-        scratch = [gradient.new_empty(min(size, CHUNK)) for _ in range(self.scratch)]
-        for start in range(0, size, CHUNK):
-            end = min(start + CHUNK, size)
-            p, g, *slots = flat if size <= CHUNK else [t[start:end] for t in flat]
-            here = scratch if start == 0 else [s[: end - start] for s in scratch]
-            self._run(p, g, [*slots, *here], numbers, tensors, lr, uniforms(start, end))
+    def step(self, batch: Batch) -> None:
+        """Update parameters and their states in place."""
+        numbers = [s.item() if isinstance(s, Tensor) else s for s in batch.scalars]
+        tensors = cast(batch.scalars, batch.dtype)
+        for i, (p, g, state) in enumerate(
+            zip(batch.params, batch.gradients, batch.states, strict=True)
+        ):
+            run = partial(self._run, numbers=numbers, tensors=tensors, lr=batch.lr)
+            size = p.numel()
+            if not batch.is_contiguous(i):
+                scratch = [torch.empty_like(g) for _ in range(self.scratch)]
+                run(p, g, [*state, *scratch], [u.view(p.shape) for u in batch.noise(i, 0, size)])
+                continue
+            scratch = [g.new_empty(min(size, CHUNK)) for _ in range(self.scratch)]
+            flat = [t.view(-1) for t in (p, g, *state)]
+            for start in range(0, size, CHUNK):
+                end = min(start + CHUNK, size)
+                piece = flat if size <= CHUNK else [t[start:end] for t in flat]
+                room = scratch if start == 0 else [t[: end - start] for t in scratch]
+                run(piece[0], piece[1], [*piece[2:], *room], batch.noise(i, start, end))
 
     def _run(
         self,
         param: Tensor,
         gradient: Tensor,
         buffers: list[Tensor],
+        uniforms: list[Tensor],
+        *,
         numbers: list[Any],
         tensors: list[Any],
         lr: float,
-        uniforms: Sequence[Tensor],
     ) -> None:
         values: list[Any] = [None] * self.code.size
         values[self.code.gradient.index] = gradient

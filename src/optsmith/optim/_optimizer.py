@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,13 +11,12 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._errors import OptimizerError
+from optsmith.optim._batch import Batch
 from optsmith.optim._foreach import step_lists
 from optsmith.optim._fused import FusedStep
 from optsmith.optim._machine import Machine
 from optsmith.optim._program import Program, math_dtype
 from optsmith.rules import Rule
-
-Groups = dict[Any, list[tuple[int, Tensor]]]
 
 
 class RuleOptimizer(Optimizer):
@@ -52,7 +51,7 @@ class RuleOptimizer(Optimizer):
         decoupled: bool = False,
         maximize: bool = False,
         foreach: bool | None = None,
-        compile: bool = False,  # noqa: A002 - the name that torch users look for
+        compile: bool = False,
         seed: int | None = None,
     ) -> None:
         if foreach and compile:
@@ -115,7 +114,7 @@ class RuleOptimizer(Optimizer):
     # --- stepping --------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take a step; with a closure, evaluate it first and return its loss."""
         loss = None
         if closure is not None:
@@ -143,7 +142,7 @@ class RuleOptimizer(Optimizer):
 
     def _step_group(self, group: dict[str, Any], ready: list[tuple[int, Tensor]]) -> None:
         """Update the parameters of a group, together those that share what a step needs."""
-        together: Groups = {}
+        together: dict[Any, list[tuple[int, Tensor]]] = {}
         for index, p in ready:
             state = self.state[p]
             if not state:
@@ -153,83 +152,40 @@ class RuleOptimizer(Optimizer):
             key = (state["step"], p.device, p.dtype)
             together.setdefault(key, []).append((index, p))
         for (count, device, dtype), members in together.items():
-            total = group["total_steps"] or 1
-            scalars = self.program.scalars(group["t"], total, count)
-            self._step_alike(group, members, scalars, device, math_dtype(dtype))
+            self._run(group, device, self._batch(group, members, count, math_dtype(dtype)))
 
-    def _step_alike(
+    def _batch(
         self,
         group: dict[str, Any],
-        members: Sequence[tuple[int, Tensor]],
-        scalars: list[Any],
-        device: torch.device,
+        members: list[tuple[int, Tensor]],
+        count: int,
         dtype: torch.dtype,
-    ) -> None:
-        lr = float(group["lr"])
+    ) -> Batch:
+        lr, t, program = float(group["lr"]), group["t"], self.program
         params = [p for _, p in members]
-        gradients = [_gradient(p, group, dtype, lr) for p in params]
-        states = [[self.state[p][name] for name in self.program.slots] for p in params]
-        keys = [self.program.keys(group["seed"], index) for index, _ in members]
-        t = group["t"]
-
-        def noise(i: int, start: int, end: int) -> list[Tensor]:
-            if not keys[i]:
-                return []
-            elements = torch.arange(start, end, device=device)
-            return self.program.uniforms(keys[i], t, elements, dtype)
-
-        if group["compile"]:
-            self._step_fused(params, gradients, states, scalars, lr, keys, t, dtype)
-        elif group["foreach"] or (group["foreach"] is None and device.type == "cuda"):
-            uniforms = [
-                [u.view(p.shape) for u in noise(i, 0, p.numel())] for i, p in enumerate(params)
-            ]
-            step_lists(self.program, params, gradients, states, scalars, lr, uniforms)
-        else:
-            for i, (p, g, state) in enumerate(zip(params, gradients, states, strict=True)):
-                self._machine.step(
-                    p, g, state, scalars, lr, lambda start, end, i=i: noise(i, start, end)
-                )
-
-    def _step_fused(
-        self,
-        params: list[Tensor],
-        gradients: list[Tensor],
-        states: list[list[Tensor]],
-        scalars: list[Any],
-        lr: float,
-        keys: list[list[int]],
-        t: int,
-        dtype: torch.dtype,
-    ) -> None:
-        if self._fused is None:
-            self._fused = FusedStep(self.program)
-        plain = [
-            i
-            for i, (p, g, s) in enumerate(zip(params, gradients, states, strict=True))
-            if all(x.is_contiguous() for x in (p, g, *s)) and p.numel()
-        ]
-        self._fused.step(
-            [params[i] for i in plain],
-            [gradients[i] for i in plain],
-            [states[i] for i in plain],
-            scalars,
-            lr,
-            [keys[i] for i in plain],
-            t,
-            dtype,
+        return Batch(
+            program,
+            params,
+            gradients=[_gradient(p, group, dtype, lr) for p in params],
+            states=[[self.state[p][name] for name in program.slots] for p in params],
+            keys=[program.keys(group["seed"], index) for index, _ in members],
+            scalars=program.scalars(t, group["total_steps"] or 1, count),
+            lr=lr,
+            t=t,
+            dtype=dtype,
         )
-        for i in set(range(len(params))) - set(plain):
-            elements = torch.arange(params[i].numel(), device=params[i].device)
-            numbers = self.program.uniforms(keys[i], t, elements, dtype)
-            self._machine.step(
-                params[i],
-                gradients[i],
-                states[i],
-                scalars,
-                lr,
-                lambda a, b, n=numbers: [u[a:b] for u in n],
-            )
+
+    def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
+        if group["compile"]:
+            flat = [i for i in range(len(batch.params)) if batch.is_contiguous(i)]
+            self._fused = self._fused or FusedStep(self.program)
+            self._fused.step(batch.only(flat))
+            others = [i for i in range(len(batch.params)) if i not in set(flat)]
+            self._machine.step(batch.only(others))
+        elif group["foreach"] or (group["foreach"] is None and device.type == "cuda"):
+            step_lists(batch)
+        else:
+            self._machine.step(batch)
 
     # --- saving ----------------------------------------------------------------------------------
 

@@ -196,7 +196,8 @@ def _keep_off_zero(x: float) -> float:
 def _times() -> Tensor:
     """Return times that jump about, so that young and old states both meet all times of a run."""
     golden = (math.sqrt(5) - 1) / 2
-    times = torch.tensor([(k + 1) * golden % 1 for k in range(STEPS)], dtype=torch.float64)
+    pace = golden / RECORDED.step  # so the recorded ones are spread as evenly as can be
+    times = torch.tensor([(k + 1) * pace % 1 for k in range(STEPS)], dtype=torch.float64)
     for i, time in zip(range(0, len(RECORDED), 2), SPECIAL_TIMES, strict=False):
         times[RECORDED[i]] = time
     return times
