@@ -1,0 +1,59 @@
+"""What one step needs to know of parameters that are updated together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from optsmith.optim._program import Program, Scalars
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Parameters of one device, precision and number of updates, at one step.
+
+    Attributes:
+        program: The program.
+        params: The parameters.
+        gradients: Their gradients as the rule sees them, in the precision of the arithmetic.
+        states: Their states, in the program's order.
+        keys: The keys of their random streams.
+        scalars: The step's scalars, as the program gives them.
+        lr: The learning rate.
+        t: The step of the run, from 1.
+        dtype: The precision of the arithmetic.
+    """
+
+    program: Program
+    params: Sequence[Tensor]
+    gradients: Sequence[Tensor]
+    states: Sequence[Sequence[Tensor]]
+    keys: Sequence[Sequence[int]]
+    scalars: Scalars
+    lr: float
+    t: int
+    dtype: torch.dtype
+
+    def noise(self, i: int, start: int, end: int) -> list[Tensor]:
+        """Return the random numbers of elements start … end of parameter i."""
+        if not self.keys[i]:
+            return []
+        elements = torch.arange(start, end, device=self.params[i].device)
+        return self.program.uniforms(self.keys[i], self.t, elements, self.dtype)
+
+    def only(self, chosen: Sequence[int]) -> Batch:
+        """Return the batch of some of the parameters."""
+        return replace(
+            self,
+            params=[self.params[i] for i in chosen],
+            gradients=[self.gradients[i] for i in chosen],
+            states=[self.states[i] for i in chosen],
+            keys=[self.keys[i] for i in chosen],
+        )
+
+    def is_contiguous(self, i: int) -> bool:
+        """Return whether parameter i and all that belongs to it can be seen as flat vectors."""
+        return all(t.is_contiguous() for t in (self.params[i], self.gradients[i], *self.states[i]))
