@@ -10,6 +10,7 @@ import click
 from optsmith._errors import OptsmithError
 from optsmith._version import __version__
 from optsmith.cli._completion import completion
+from optsmith.cli._export import export
 from optsmith.cli._show import show
 from optsmith.cli._zoo import zoo_command
 
@@ -30,7 +31,7 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (show, zoo_command, completion):
+for _command in (show, zoo_command, export, completion):
     cli.add_command(_command)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections import Counter
 from typing import Any
 
 import click
@@ -30,9 +31,10 @@ def _number(x: float) -> float | None:
 
 def describe(rule: Rule) -> dict[str, Any]:
     """Return what `show` prints, as plain data."""
+    from optsmith.optim import Program
     from optsmith.screening import Screen
 
-    screen = Screen()
+    screen, program = Screen(), Program(rule)
     result = screen(rule)
     simplified, note = _simplified(rule)
     return {
@@ -47,6 +49,9 @@ def describe(rule: Rule) -> dict[str, Any]:
             name: {"contains": space.contains(rule), "why_not": space.why_not(rule)}
             for name, space in spaces.items()
         },
+        "state": {"slots": program.slots, "bytes_per_parameter": 4 * len(program.slots)},
+        "operations": dict(Counter(i.name for i in program.code.body)),
+        "needs_total_steps": program.uses_time,
         "screening": {
             "ok": result.ok,
             "reason": result.reason,
@@ -58,6 +63,17 @@ def describe(rule: Rule) -> dict[str, Any]:
             "scale_fingerprint": result.scale_fingerprint,
         },
     }
+
+
+def _state(facts: dict[str, Any]) -> str:
+    slots, size = facts["state"]["slots"], facts["state"]["bytes_per_parameter"]
+    return f"{', '.join(slots)}: {size} bytes per parameter" if slots else "none"
+
+
+def _operations(counts: dict[str, int]) -> str:
+    """Return how many element-wise operations a step takes, and which."""
+    names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
+    return f"{sum(counts.values())} per element and step: {names}" if counts else "none"
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -72,6 +88,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     for name, answer in facts["spaces"].items():
         text = "yes" if answer["contains"] else f"no: {answer['why_not']}"
         rows.append((f"in {name}", text))
+    rows += [("state", _state(facts)), ("operations", _operations(facts["operations"]))]
     s = facts["screening"]
     rows.append(("screening", "passes" if s["ok"] else f"refused: the rule {s['reason']}"))
     for label, key in (("descent", "cosine"), ("trajectory", "trajectory_cosine")):

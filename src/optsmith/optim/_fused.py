@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from optsmith._errors import OptimizerError
 from optsmith.optim._batch import Batch
 from optsmith.optim._program import Program, Scalars, cast, element_numbers
 
@@ -25,12 +26,8 @@ class FusedStep:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        # torch limits how often one code object is compiled; each program gets a copy of its own,
-        # and so do single numbers, whose size torch compiles into the code.
-        self._many: Any = torch.compile(_own_copy(self._function()), fullgraph=True, dynamic=True)
-        self._single: Any = torch.compile(
-            _own_copy(self._function()), fullgraph=True, dynamic=False
-        )
+        # torch limits how often one code object is compiled: each program gets a copy of its own.
+        self._step: Any = torch.compile(_own_copy(self._function()), fullgraph=True, dynamic=True)
 
     def _function(self) -> Callable[..., None]:
         program = self.program
@@ -55,24 +52,31 @@ class FusedStep:
         return step
 
     def step(self, batch: Batch) -> None:
-        """Update contiguous parameters and their states in place."""
+        """Update parameters and their states in place: contiguous ones of more than one number.
+
+        (torch would compile a size of 1 into the code.)
+        """
         scalars = cast(batch.scalars, batch.dtype)
         lr, t = torch.tensor(batch.lr, dtype=batch.dtype), torch.tensor(batch.t)
-        sizes = [p.numel() for p in batch.params]
-        many = [i for i, size in enumerate(sizes) if size > 1]
-        single = [i for i, size in enumerate(sizes) if size == 1]
-        for function, chosen in ((self._many, many), (self._single, single)):
-            for start in range(0, len(chosen), BUCKET):
-                part = batch.only(chosen[start : start + BUCKET])
-                function(
-                    [p.view(-1) for p in part.params],
-                    [g.view(-1) for g in part.gradients],
-                    [[s.view(-1) for s in state] for state in part.states],
-                    scalars,
-                    lr,
-                    [[torch.tensor(k) for k in keys] for keys in part.keys],
-                    t,
-                )
+        for start in range(0, len(batch.params), BUCKET):
+            part = batch.only(range(start, min(start + BUCKET, len(batch.params))))
+            arguments = (
+                [p.view(-1) for p in part.params],
+                [g.view(-1) for g in part.gradients],
+                [[s.view(-1) for s in state] for state in part.states],
+                scalars,
+                lr,
+                [[torch.tensor(k) for k in keys] for keys in part.keys],
+                t,
+            )
+            try:
+                self._step(*arguments)
+            except torch._dynamo.exc.Unsupported as error:
+                reason = str(error).partition("\n")[0]
+                raise OptimizerError(
+                    f"an operator of {self.program.rule} cannot be compiled ({reason}):"
+                    " leave compile out"
+                ) from error
 
 
 def _own_copy(function: Any) -> Any:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from optsmith.optim._batch import Batch
 from optsmith.optim._program import Program, cast
-from optsmith.optim._trace import Instruction, Value
+from optsmith.optim._trace import BOOLEAN, Instruction, Value
 
 CHUNK = 1 << 16
 """Elements worked on at a time."""
@@ -27,7 +27,12 @@ _WRITES_TO_OUT = {
     *("neg", "pow", "remainder", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "sub"),
     *("tanh", "where"),
 }
-_BOOLEAN = {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"}
+# Arguments that torch takes as numbers, too, which is quicker than tensors of one element.
+_NUMBERS = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "pow", "remainder", *BOOLEAN), (1,)),
+    "clamp": (1, 2),
+    "lerp": (2,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +92,18 @@ class Machine:
         last_use = {v: i for i, ins in enumerate(self.body) for v in ins.inputs}
         kept = [*(slot.after for slot in slots), *(self.quotient or (self.result,))]
         last_use.update(dict.fromkeys(kept, forever))
+        for instruction in reversed(self.body):
+            if instruction.name not in _WRITES_TO_OUT | BOOLEAN:
+                # Its result may be a view of what it was given.
+                until = last_use.get(instruction.out, 0)
+                last_use.update({v: max(until, last_use[v]) for v in instruction.inputs})
         home = {slot.after: j for j, slot in enumerate(slots)}
         holds: list[Value | None] = [slot.before for slot in slots]
         boolean: set[Value] = set()
         for i, instruction in enumerate(self.body):
             free = [b for b, v in enumerate(holds) if v is None or last_use.get(v, -1) <= i]
             buffer = None
-            if instruction.name in _BOOLEAN:
+            if instruction.name in BOOLEAN:
                 boolean.add(instruction.out)
             elif instruction.name in _WRITES_TO_OUT:
                 buffer = self._choose(home.get(instruction.out), free, holds)
@@ -189,12 +199,13 @@ def _step(instruction: Instruction, buffer: int | None, boolean: set[Value]) -> 
     # torch takes a number only after a tensor; beside a boolean it would widen to float32.
     first = instruction.args[0] if instruction.args else None
     as_numbers = _tensor(first) and not any(v in boolean for v in instruction.inputs)
+    numbers = _NUMBERS.get(instruction.name, ()) if as_numbers else ()
 
-    def place(a: Any) -> Any:
+    def place(a: Any, is_number: bool) -> Any:
         if not isinstance(a, Value):
             return a
-        return (0 if not a.is_scalar else 1 if as_numbers else 2, a.index)
+        return (0 if not a.is_scalar else 1 if is_number else 2, a.index)
 
-    kwargs = tuple((name, place(a)) for name, a in instruction.kwargs)
-    args = tuple(map(place, instruction.args))
+    kwargs = tuple((name, place(a, True)) for name, a in instruction.kwargs)
+    args = tuple(place(a, i in numbers) for i, a in enumerate(instruction.args))
     return _Step(instruction.function, args, kwargs, instruction.out, buffer)

@@ -177,11 +177,11 @@ class RuleOptimizer(Optimizer):
 
     def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
         if group["compile"]:
-            flat = [i for i in range(len(batch.params)) if batch.is_contiguous(i)]
+            every = range(len(batch.params))
+            flat = [i for i in every if batch.is_contiguous(i) and batch.params[i].numel() > 1]
             self._fused = self._fused or FusedStep(self.program)
             self._fused.step(batch.only(flat))
-            others = [i for i in range(len(batch.params)) if i not in set(flat)]
-            self._machine.step(batch.only(others))
+            self._machine.step(batch.only([i for i in every if i not in set(flat)]))
         elif group["foreach"] or (group["foreach"] is None and device.type == "cuda"):
             step_lists(batch)
         else:
@@ -195,17 +195,27 @@ class RuleOptimizer(Optimizer):
         Raises:
             OptimizerError: It was saved by another optimizer or with another rule.
         """
-        saved = {str(group.get("rule")) for group in state_dict["param_groups"]}
-        if saved != {str(self.rule)}:
-            raise OptimizerError(
-                f"the state was saved with the rule {', '.join(sorted(saved))}, not {self.rule}"
-            )
-        super().load_state_dict(state_dict)
+        loaded: dict[str, Any] = {}
+
+        def inspect(_: Optimizer, state_dict: dict[str, Any]) -> None:
+            saved = {str(group.get("rule")) for group in state_dict["param_groups"]}
+            if saved != {str(self.rule)}:
+                raise OptimizerError(
+                    f"the state was saved with the rule {', '.join(sorted(saved))}, not {self.rule}"
+                )
+            loaded.update(state_dict)
+
+        # The last of the hooks, so that it sees what the user's own hooks made of the state.
+        hook = self.register_load_state_dict_pre_hook(inspect)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            hook.remove()
         # torch casts state to the precision of the parameter; ours may be wider on purpose.
-        old = [i for group in state_dict["param_groups"] for i in group["params"]]
+        old = [i for group in loaded["param_groups"] for i in group["params"]]
         new = [p for group in self.param_groups for p in group["params"]]
         for index, p in zip(old, new, strict=True):
-            for name, value in state_dict["state"].get(index, {}).items():
+            for name, value in loaded["state"].get(index, {}).items():
                 if isinstance(value, Tensor):
                     self.state[p][name] = value.detach().to(p.device, copy=True)
 
@@ -216,6 +226,9 @@ class RuleOptimizer(Optimizer):
         if "rule" in state:  # absent when torch calls this while loading a state_dict
             self._set_rule(state["rule"])
         super().__setstate__(state)
+        for group in self.param_groups:  # saved before a setting was there
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
 
 
 def _gradient(p: Tensor, group: dict[str, Any], dtype: torch.dtype, lr: float) -> Tensor:

@@ -37,7 +37,7 @@ class Program:
         self.uses_time = rule.uses("time")
         self.is_random = bool(self.code.uniforms)
         self.slots = tuple(slot.name for slot in self.code.slots)
-        self._constants, self._per_step = self._fold()
+        self.constants, self._per_step = self._fold()
 
     def _fold(self) -> tuple[Scalars, list[Instruction]]:
         """Compute once what does not change from step to step."""
@@ -45,7 +45,7 @@ class Program:
         per_step = []
         for instruction in self.code.scalars:
             if all(constants[v.index] is not None for v in instruction.inputs):
-                constants[instruction.out.index] = call(instruction, constants)
+                constants[instruction.out.index] = _scalar(instruction, constants)
             else:
                 per_step.append(instruction)
         return constants, per_step
@@ -60,12 +60,12 @@ class Program:
 
         Steps are 1 … total, and tau = t/(total + 1) is never 0 or 1; beyond the end it stays.
         """
-        values = self._constants.copy()
+        values = self.constants.copy()
         tau = min(t, total) / (total + 1)
         values[self.code.tau.index] = torch.tensor(tau, dtype=torch.float64)
         values[self.code.count.index] = torch.tensor(float(count), dtype=torch.float64)
         for instruction in self._per_step:
-            values[instruction.out.index] = call(instruction, values)
+            values[instruction.out.index] = _scalar(instruction, values)
         return values
 
     def keys(self, seed: int, parameter: int) -> list[int]:
@@ -137,6 +137,15 @@ def element_numbers(tensor: Tensor) -> Tensor:
 def cast(scalars: Scalars, dtype: torch.dtype) -> Scalars:
     """Return the scalars in the precision of the arithmetic, so that they never widen a tensor."""
     return [s.to(dtype) if isinstance(s, Tensor) and s.is_floating_point() else s for s in scalars]
+
+
+def _scalar(instruction: Instruction, values: Scalars) -> Any:
+    """Compute a scalar in double precision; torch would make a boolean times a number float32."""
+    if instruction.name != "where":
+        values = [
+            v.double() if isinstance(v, Tensor) and v.dtype == torch.bool else v for v in values
+        ]
+    return call(instruction, values)
 
 
 def call(instruction: Instruction, values: Sequence[Any]) -> Any:

@@ -18,6 +18,12 @@ from torch import Tensor
 
 from optsmith.rules import Operator, Rule, State
 
+BOOLEAN = {
+    *("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"),
+    *("logical_and", "logical_not", "logical_or", "logical_xor"),
+}
+"""Functions whose result is a boolean."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -68,6 +74,7 @@ class Code:
         slots: The state.
         result: The update.
         size: Number of values.
+        labels: The inputs' names, for people who read the code.
     """
 
     gradient: Value
@@ -79,6 +86,7 @@ class Code:
     slots: list[Slot] = field(default_factory=list)
     result: Value = field(default_factory=lambda: Value(-1, True))
     size: int = 0
+    labels: dict[Value, str] = field(default_factory=dict)
 
 
 class Symbol:
@@ -107,6 +115,10 @@ class Symbol:
 
     def __bool__(self) -> bool:
         raise TypeError("a symbol is neither true nor false")
+
+    def where(self, condition: Any, other: Any) -> Symbol:
+        """Trace the method as the function, which wants the condition first."""
+        return self.tracer.emit("where", condition, self, other)
 
     def __abs__(self) -> Symbol:
         return self.tracer.emit("abs", self)
@@ -144,6 +156,7 @@ class Tracer:
         self.values = 0
         self._known: dict[Any, Value] = {}
         self._states: dict[Any, tuple[Value, ...]] = {}
+        self._booleans: set[Value] = set()
         self.code = Code(self.new(False), self.new(True), self.new(True))
 
     def new(self, is_scalar: bool) -> Value:
@@ -153,12 +166,23 @@ class Tracer:
 
     def emit(self, name: str, *args: Any, **kwargs: Any) -> Symbol:
         """Write the instruction that calls torch's function `name`."""
-        if name == "where" and isinstance(args[1], Symbol):
-            args = (args[1], args[0], args[2])  # x.where(condition, y) is where(condition, x, y)
+        if name == "where":  # takes numbers as tensors alone when it writes in place
+            args = tuple(self.constant(a) if isinstance(a, int | float) else a for a in args)
+        elif name not in BOOLEAN and not any(map(self._is_tensor_of_numbers, args)):
+            args = tuple(map(self._as_number, args))
         if name == "sub" and not isinstance(args[0], Symbol):
             return self.emit("add", self.emit("neg", args[1]), args[0])
         function = getattr(torch, name, None) or getattr(Tensor, name)
         return self.write(name, function, args, kwargs)
+
+    def _is_tensor_of_numbers(self, a: Any) -> bool:
+        return isinstance(a, Symbol) and not (a.value.is_scalar or a.value in self._booleans)
+
+    def _as_number(self, a: Any) -> Any:
+        """Return 1 and 0 for a boolean tensor; beside a number torch would make it float32."""
+        if isinstance(a, Symbol) and a.value in self._booleans and not a.value.is_scalar:
+            return self.emit("where", a, 1.0, 0.0)
+        return a
 
     def write(
         self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None
@@ -177,6 +201,8 @@ class Tracer:
             out = self._known[key] = self.new(all(v.is_scalar for v in values))
             block = self.code.scalars if out.is_scalar else self.code.body
             block.append(Instruction(out, name, function, tuple(plain), named))
+            if name in BOOLEAN:
+                self._booleans.add(out)
         return Symbol(self, self._known[key])
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -185,7 +211,7 @@ class Tracer:
             return function(*args)
         except Exception:
             # Control flow on values, a library's own function: run as it is, on tensors.
-            return self.write(getattr(function, "__name__", "call"), function, args)
+            return self.write("call", function, args)
 
     def constant(self, number: float) -> Symbol:
         """Return a constant as a scalar."""
@@ -208,7 +234,12 @@ class Tracer:
             self.code.uniforms.append(self.new(False))
             noise = (Symbol(self, self.code.uniforms[-1]),)
         result = self.call(operator.torch, *operands, *state, *noise, *values)
-        return result if isinstance(result, Symbol) else self.constant(float(result))
+        if not isinstance(result, Symbol):
+            return self.constant(float(result))
+        number: Symbol = self._as_number(result)
+        if operator.arity == 0:
+            self.code.labels.setdefault(number.value, operator.name.lower())
+        return number
 
     def _remember(
         self, state: State, operand: Symbol, values: tuple[float, ...]
@@ -216,24 +247,32 @@ class Tracer:
         """Return the updated slots; equal memories of equal operands are one."""
         key = (id(state), operand.value, values)
         if key not in self._states:
-            before = [self.new(False) for _ in state.slots]
-            symbols = [Symbol(self, v) for v in before]
-            count = Symbol(self, self.code.count)
-            after = self._update(state, (operand, *symbols, count, *values))
+            before = [Symbol(self, self.new(False)) for _ in state.slots]
+            after = self._update(state, operand, before, values)
             for name, old, new in zip(state.slots, before, after, strict=True):
                 taken = sum(slot.name.split(".")[0] == name for slot in self.code.slots)
                 unique = f"{name}.{taken + 1}" if taken else name
-                self.code.slots.append(Slot(unique, state.init, old, new))
-            self._states[key] = tuple(after)
+                self.code.slots.append(Slot(unique, state.init, old.value, new.value))
+            self._states[key] = tuple(new.value for new in after)
         return self._states[key]
 
-    def _update(self, state: State, args: tuple[Any, ...]) -> list[Value]:
+    def _update(
+        self, state: State, operand: Symbol, before: list[Symbol], values: tuple[float, ...]
+    ) -> list[Symbol]:
+        """Return the new slots: tensors of their own, as each is written over an old one."""
+        args = (operand, *before, Symbol(self, self.code.count), *values)
+        given = {operand.value, *(old.value for old in before)}
         try:
-            symbols: Any = state.update(*args)
-            return [symbol.value for symbol in symbols]
+            return [self._slot(new, before[0], given) for new in state.update(*args)]
         except Exception:
             picks = [partial(_pick, state.update, i) for i in range(len(state.slots))]
-            return [self.write("call", pick, args).value for pick in picks]
+            return [self.emit("clone", self.write("call", pick, args)) for pick in picks]
+
+    def _slot(self, new: Any, like: Symbol, given: set[Value]) -> Symbol:
+        symbol = self._as_number(new if isinstance(new, Symbol) else self.constant(float(new)))
+        if symbol.value.is_scalar:  # the same number for every element
+            return self.emit("where", self.emit("eq", like, like), symbol, symbol)
+        return self.emit("clone", symbol) if symbol.value in given else symbol
 
 
 def _pick(function: Callable[..., Any], which: int, *args: Any) -> Any:

@@ -1,0 +1,117 @@
+"""Export: a rule as one file with a torch optimizer that needs torch alone."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+import textwrap
+from importlib import resources
+
+from optsmith._errors import OptimizerError
+from optsmith._version import __version__
+from optsmith._zoo import zoo
+from optsmith.optim._program import Program
+from optsmith.optim._source import Source
+from optsmith.rules import Rule, _noise
+
+
+def class_name(rule: Rule) -> str:
+    """Return a name for the class: the zoo's, or a plain one."""
+    known = next((name for name, entry in zoo.items() if entry.rule == rule), "found-rule")
+    return "".join(word.capitalize() for word in known.split("-"))
+
+
+def export(rule: Rule, name: str | None = None) -> str:
+    """Return the source of a module with the rule as a `torch.optim.Optimizer`.
+
+    Args:
+        rule: The rule.
+        name: Name of the class.
+
+    Raises:
+        OptimizerError: The name cannot be a class's, or an operator cannot be written out.
+    """
+    name = class_name(rule) if name is None else name
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise OptimizerError(f"a class cannot be named {name!r}: use letters, digits and _")
+    program = Program(rule)
+    source = Source(program)
+    template = resources.files("optsmith.optim").joinpath("export_template.py.txt").read_text()
+    for key, text in _parts(rule, name, program, source).items():
+        template = template.replace(f"«{key}»", text)
+    lines = template.splitlines()
+    if not program.uses_time:
+        lines = _without(lines, "time")
+    if not program.is_random:
+        lines = _without(lines, "noise")
+    lines = [line for line in lines if not re.fullmatch(r"\s*# «/?(time|noise)»", line)]
+    return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _without(lines: list[str], part: str) -> list[str]:
+    """Remove what stands between the marks of a part that the rule does not need."""
+    kept, inside = [], False
+    for line in lines:
+        mark = line.strip()
+        if mark == f"# «{part}»":
+            inside = True
+        if not inside:
+            kept.append(line)
+        if mark == f"# «/{part}»":
+            inside = False
+    return kept
+
+
+def _indent(lines: list[str]) -> str:
+    return "".join(f"    {line}\n" for line in lines)
+
+
+def _tuple(names: list[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str, str]:
+    """Return what goes into the template."""
+    size = 4 * len(program.slots)
+    state = ", ".join(source.slots) or "none"
+    unpack = [f"{_tuple(source.slots)} = state"] if source.slots else []
+    unpack += [f"{_tuple(source.scalars)} = scalars"] if source.scalars else []
+    unpack += [f"{_tuple(source.uniforms)} = uniforms"] if source.uniforms else []
+    result = source.result
+    if program.code.result.is_scalar:
+        result = f"torch.zeros_like(g) + {result}"
+    noise = [inspect.getsource(f) for f in (_noise.mix, _noise.stream_key, _noise.uniform)]
+    return {
+        "name": name,
+        "rule": str(rule),
+        "version": __version__,
+        "notes": textwrap.fill(
+            f"State: {state} ({size} bytes per float32 parameter); half-precision parameters have"
+            f" single-precision state and arithmetic. Learning rate: it is this rule's own;"
+            f" {_scale(rule)}, and try a few powers of 3 on a short run.",
+            width=99,
+        ),
+        "helpers": "\n\n".join([*source.helpers.values(), ""]) if source.helpers else "",
+        "noise functions": f"_MASK = {_noise._MASK:#X}\n\n\n" + "\n\n".join(noise),
+        "scalars": _indent([*source.scalar_lines, f"return {_tuple(source.scalars)}"]).rstrip(),
+        "update": _indent(
+            [*unpack, *source.update_lines, f"return {result}, {_tuple(source.new_slots)}"]
+        ).rstrip(),
+        "slots": repr(program.slots),
+        "count": str(len(program.code.uniforms)),
+        "total": "" if program.uses_time else " | None = None",
+    }
+
+
+def _scale(rule: Rule) -> str:
+    texts = {
+        "sign": "its entries are about 1, as in sign descent: start near Adam's learning rate",
+        "Adam": "Adam carries a factor 0.003 and RMSprop 0.03: start near 1",
+    }
+    names = {operator.name for operator in rule.operators}
+    if names & {"sign", "sg", "sm1"}:
+        return texts["sign"]
+    if names & {"Adam", "RMSprop"}:
+        return texts["Adam"]
+    return "it scales with the gradient, as SGD does: start near SGD's learning rate"

@@ -1,0 +1,176 @@
+"""A traced rule as Python source, to be read by people and run without us."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import textwrap
+from typing import Any
+
+from optsmith._errors import OptimizerError
+from optsmith.optim._program import Program
+from optsmith.optim._trace import Instruction, Value
+from optsmith.rules._operator import zeros
+from optsmith.rules._print import ATOM, POWER, PREFIX, PRODUCT, SUM
+
+_COMPARE = 0
+_INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
+_INFIX |= {"remainder": ("%", PRODUCT), "pow": ("**", POWER)}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_RESERVED = {"g", "tau", "k", "torch", "math", "state", "scalars", "uniforms", "update"}
+
+Fragment = tuple[str, int]
+
+
+class Source:
+    """Writes the two functions of a program: its scalars of a step, and the update of a tensor.
+
+    What is used once is written where it is used; inputs, state and what is used more often get a
+    line and a name.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.code = program.code
+        self.helpers: dict[str, str] = {}
+        self._text: dict[Value, Fragment] = {
+            self.code.gradient: ("g", ATOM),
+            self.code.tau: ("tau", ATOM),
+            self.code.count: ("k", ATOM),
+        }
+        self._boolean: set[Value] = set()
+        self._names: set[str] = set(_RESERVED)
+        self._uses = self._count_uses()
+        if any(slot.init is not zeros for slot in self.code.slots):
+            raise OptimizerError("a state that does not start at zeros cannot be exported")
+        self.slots = [self._name(slot.name.replace(".", "_")) for slot in self.code.slots]
+        self.uniforms = [self._name(f"uniform_{i}") for i in range(len(self.code.uniforms))]
+        for value, name in zip(self.code.uniforms, self.uniforms, strict=True):
+            self._text[value] = (name, ATOM)
+        for slot, name in zip(self.code.slots, self.slots, strict=True):
+            self._text[slot.before] = (name, ATOM)
+        for index, constant in enumerate(program.constants):
+            if constant is not None and constant.is_floating_point():
+                self._text[Value(index, True)] = self._literal(float(constant))
+        self.scalar_lines = self._lines(
+            [i for i in self.code.scalars if i.out not in self._text], self._needed_scalars()
+        )
+        self.scalars = [self._text[v][0] for v in self._needed_scalars()]
+        self.update_lines = self._lines(self.code.body, [slot.after for slot in self.code.slots])
+        self.new_slots = [self._text[slot.after][0] for slot in self.code.slots]
+        self.result = self._text[self.code.result][0]
+
+    def _count_uses(self) -> dict[Value, int]:
+        uses: dict[Value, int] = {}
+        for instruction in (*self.code.scalars, *self.code.body):
+            for value in instruction.inputs:
+                uses[value] = uses.get(value, 0) + 1
+        return uses
+
+    def _needed_scalars(self) -> list[Value]:
+        """Return the scalars that the update reads and that change from step to step."""
+        read = {v for i in self.code.body for v in i.inputs if v.is_scalar}
+        if self.code.result.is_scalar:
+            read.add(self.code.result)
+        constant = {i for i, c in enumerate(self.program.constants) if c is not None}
+        return sorted((v for v in read if v.index not in constant), key=lambda v: v.index)
+
+    def _name(self, wanted: str) -> str:
+        name = wanted
+        number = 2
+        while name in self._names or keyword.iskeyword(name):
+            name = f"{wanted}_{number}"
+            number += 1
+        self._names.add(name)
+        return name
+
+    def _lines(self, instructions: list[Instruction], named: list[Value]) -> list[str]:
+        """Write a block; values in `named` get a line even if they are used once."""
+        after = {slot.after: name for slot, name in zip(self.code.slots, self.slots, strict=True)}
+        lines = []
+        for instruction in instructions:
+            out = instruction.out
+            self._text[out] = self._expression(instruction)
+            if out == self.code.result and out not in after and out not in named:
+                continue
+            label = self.code.labels.get(out)
+            if out not in named and label is None and self._uses.get(out, 0) < 2:
+                continue
+            # The new value of a slot takes the old one's name once nobody needs the old one.
+            name = (
+                after[out]
+                if self._free(out, instructions)
+                else self._name(label or ("c" if out.is_scalar else "x"))
+            )
+            lines.append(f"{name} = {self._text[out][0]}")
+            self._text[out] = (name, ATOM)
+        return lines
+
+    def _free(self, out: Value, instructions: list[Instruction]) -> bool:
+        slot = next((s for s in self.code.slots if s.after == out), None)
+        if slot is None:
+            return False
+        position = next(i for i, ins in enumerate(instructions) if ins.out == out)
+        pending = {v for ins in instructions[position + 1 :] for v in ins.inputs}
+        return slot.before not in pending
+
+    # --- expressions -----------------------------------------------------------------------------
+
+    def _expression(self, instruction: Instruction) -> Fragment:
+        name, args = instruction.name, instruction.args
+        if name in _COMPARISONS:
+            self._boolean.add(instruction.out)
+            sides = [self._enclose(self._argument(a), SUM) for a in args]
+            return f"{sides[0]} {_COMPARISONS[name]} {sides[1]}", _COMPARE
+        if name == "where":
+            inside = ", ".join(self._argument(a, as_is=True)[0] for a in args)
+            return f"torch.where({inside})", ATOM
+        parts = [self._argument(a) for a in args]
+        if name == "neg":
+            return f"-{self._enclose(parts[0], PREFIX)}", PREFIX
+        if name == "add" and parts[0][0].startswith("-") and parts[0][1] == PREFIX:
+            return f"{self._enclose(parts[1], SUM)} - {parts[0][0][1:]}", SUM
+        if name in _INFIX:
+            sign, binds = _INFIX[name]
+            left = self._enclose(parts[0], ATOM if binds == POWER else binds)
+            return f"{left} {sign} {self._enclose(parts[1], binds + 1)}", binds
+        named = [f"{n}={self._argument(a)[0]}" for n, a in instruction.kwargs]
+        if instruction.function.__module__ not in (None, "torch", "torch._tensor"):
+            helper = self._helper(instruction.function)
+            return f"{helper}({', '.join([p[0] for p in parts] + named)})", ATOM
+        inside = ", ".join([p[0] for p in parts[1:]] + named)
+        return f"{self._enclose(parts[0], ATOM)}.{name}({inside})", ATOM
+
+    def _argument(self, a: Any, as_is: bool = False) -> Fragment:
+        if not isinstance(a, Value):
+            return self._literal(float(a)) if isinstance(a, int | float) else (repr(a), ATOM)
+        if a in self._boolean and not as_is:
+            # A boolean beside a number would become float32, whatever the parameter is.
+            wide = "double()" if a.is_scalar else "to(g.dtype)"
+            return f"{self._enclose(self._text[a], ATOM)}.{wide}", ATOM
+        return self._text[a]
+
+    @staticmethod
+    def _literal(number: float) -> Fragment:
+        text = repr(int(number)) if number.is_integer() and abs(number) < 1e6 else repr(number)
+        return text, PREFIX if text.startswith("-") else ATOM
+
+    @staticmethod
+    def _enclose(fragment: Fragment, at_least: int) -> str:
+        text, binds = fragment
+        return text if binds >= at_least else f"({text})"
+
+    def _helper(self, function: Any) -> str:
+        """Copy the source of a function that could not be traced."""
+        name = getattr(function, "__name__", "")
+        try:
+            source = textwrap.dedent(inspect.getsource(function))
+        except (OSError, TypeError):
+            source = ""
+        if not source.startswith("def "):
+            raise OptimizerError(
+                f"the operator function {name or function!r} cannot be exported: define it with"
+                " def, in a file, on its arguments and torch alone"
+            )
+        self.helpers[name] = source
+        return str(name)
