@@ -87,9 +87,17 @@ TIMES = {
 NUMBERS = {"1": 1.0, "2": 2.0}
 
 
-def evaluate(rule, gradients, taus):
-    """Return the updates of a rule without `drop`, one row a step."""
+def drop(x, uniform, rate=0.1):
+    return np.where(uniform >= rate, 1.0, 0.0) * x / (1 - rate)
+
+
+def evaluate(rule, gradients, taus, uniforms=()):
+    """Return the updates of a rule, one row a step.
+
+    `uniforms` has an array like the gradients for each `drop`, the last `drop` in the text first.
+    """
     g = np.asarray(gradients, dtype=np.float64)
+    noise = list(uniforms)
 
     def value(nodes):
         node = next(nodes)
@@ -100,7 +108,10 @@ def evaluate(rule, gradients, taus):
             return np.broadcast_to(column, g.shape)
         if node.arity == 0:
             return np.full(g.shape, float(node.name))
+        own = noise.pop() if node.name == "drop" else None
         first = value(nodes)
+        if own is not None:
+            return drop(first, own, *node.values)
         if node.arity == 1:
             return UNARY[node.name](first, *node.values)
         return BINARY[node.name](first, value(nodes))
