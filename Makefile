@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: search test lint format
+.PHONY: search test test-full examples lint format
 
 .venv/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -16,6 +16,9 @@ search: .venv/.installed
 
 test: .venv/.installed lint
 	$(BIN)/python -m pytest -n 2
+
+test-full: .venv/.installed lint
+	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

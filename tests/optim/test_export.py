@@ -65,8 +65,9 @@ def train_alone(folder, rules, dtype=torch.float32, compiled=False):
         (folder / f"{names[name]}.py").write_text(export(rule, "Exported"))
     inputs = {"names": list(names.values()), "params": params, "gradients": gradients}
     torch.save(inputs, folder / "inputs.pt")
+    way = "compile" if compiled else "eager"
     run = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", ALONE, str(folder), "compile" if compiled else ""],
+        [sys.executable, "-W", "error::UserWarning", "-c", ALONE, str(folder), way],
         capture_output=True,
         text=True,
         cwd=folder,
