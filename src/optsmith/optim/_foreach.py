@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from optsmith.optim._batch import Batch
-from optsmith.optim._program import cast
 from optsmith.optim._trace import Instruction, Value
 
 # Instructions that torch has for lists.
@@ -19,8 +17,7 @@ _BINARY = {"add", "sub", "mul", "div", "pow"}
 def step_lists(batch: Batch) -> None:
     """Update parameters and their states in place."""
     code, params = batch.program.code, list(batch.params)
-    values: list[Any] = cast(batch.scalars, batch.dtype)
-    numbers = [s.item() if isinstance(s, Tensor) else s for s in batch.scalars]
+    values, numbers = batch.program.tensors(batch.scalars, batch.dtype), batch.scalars
     values[code.gradient.index] = list(batch.gradients)
     slots = [[state[j] for state in batch.states] for j in range(len(code.slots))]
     for slot, tensors in zip(code.slots, slots, strict=True):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from optsmith._errors import OptimizerError
 from optsmith.optim._batch import Batch
-from optsmith.optim._program import Program, Scalars, cast, element_numbers
+from optsmith.optim._program import Program, Scalars, element_numbers
 
 BUCKET = 16
 """Tensors in one compiled call: more make calls fewer and compilation longer."""
@@ -56,7 +56,7 @@ class FusedStep:
 
         (torch would compile a size of 1 into the code.)
         """
-        scalars = cast(batch.scalars, batch.dtype)
+        scalars = batch.program.tensors(batch.scalars, batch.dtype)
         lr, t = torch.tensor(batch.lr, dtype=batch.dtype), torch.tensor(batch.t)
         for start in range(0, len(batch.params), BUCKET):
             part = batch.only(range(start, min(start + BUCKET, len(batch.params))))

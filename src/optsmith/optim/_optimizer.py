@@ -103,7 +103,9 @@ class RuleOptimizer(Optimizer):
             raise OptimizerError(
                 f"the rule {self.rule} changes with time: give total_steps, the length of the run"
             )
-        if total is not None and (isinstance(total, bool) or int(total) != total or total < 1):
+        if total is not None and (
+            isinstance(total, bool) or not float(total).is_integer() or total < 1
+        ):
             raise OptimizerError(f"total_steps must be a whole number from 1, not {total}")
         for p in group["params"]:
             if p.is_complex():
@@ -120,11 +122,11 @@ class RuleOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        for p in (p for group in self.param_groups for p in group["params"]):
+            _check_gradient(p.grad)
         first = 0
         for group in self.param_groups:
             ready = [(first + i, p) for i, p in enumerate(group["params"]) if p.grad is not None]
-            for _, p in ready:
-                _check_gradient(p.grad)
             self._advance(group)
             self._step_group(group, ready)
             first += len(group["params"])
@@ -217,7 +219,8 @@ class RuleOptimizer(Optimizer):
         for index, p in zip(old, new, strict=True):
             for name, value in loaded["state"].get(index, {}).items():
                 if isinstance(value, Tensor):
-                    self.state[p][name] = value.detach().to(p.device, copy=True)
+                    dtype = math_dtype(p.dtype) if value.is_floating_point() else value.dtype
+                    self.state[p][name] = value.detach().to(p.device, dtype, copy=True)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "rule": self.rule, "_warned": self._warned}
@@ -226,9 +229,6 @@ class RuleOptimizer(Optimizer):
         if "rule" in state:  # absent when torch calls this while loading a state_dict
             self._set_rule(state["rule"])
         super().__setstate__(state)
-        for group in self.param_groups:  # saved before a setting was there
-            for name, value in self.defaults.items():
-                group.setdefault(name, value)
 
 
 def _gradient(p: Tensor, group: dict[str, Any], dtype: torch.dtype, lr: float) -> Tensor:
@@ -246,7 +246,9 @@ def _gradient(p: Tensor, group: dict[str, Any], dtype: torch.dtype, lr: float) -
     return gradient
 
 
-def _check_gradient(gradient: Tensor) -> None:
+def _check_gradient(gradient: Tensor | None) -> None:
+    if gradient is None:
+        return
     if gradient.layout != torch.strided:
         raise OptimizerError("sparse gradients are not supported: rules act on every element")
     if gradient.is_complex():

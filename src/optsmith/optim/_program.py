@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +15,24 @@ from optsmith.rules import Rule
 from optsmith.rules._noise import stream_key, uniform
 
 Scalars = list[Any]
-"""The values of a program with the scalars of one step filled in, the rest None."""
+"""The values of a program with the scalars of one step filled in as numbers, the rest None."""
+
+# Python's arithmetic on numbers is a tenth of the cost of torch's on 0-dim tensors, and the same.
+_ON_NUMBERS: dict[str, Callable[..., float]] = {
+    "abs": abs,
+    "add": operator.add,
+    "cos": math.cos,
+    "div": operator.truediv,
+    "eq": operator.eq,
+    "exp": math.exp,
+    "lt": operator.lt,
+    "mul": operator.mul,
+    "neg": operator.neg,
+    "pow": math.pow,
+    "remainder": operator.mod,
+    "sqrt": math.sqrt,
+    "sub": operator.sub,
+}
 
 
 def math_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -38,6 +57,10 @@ class Program:
         self.is_random = bool(self.code.uniforms)
         self.slots = tuple(slot.name for slot in self.code.slots)
         self.constants, self._per_step = self._fold()
+        read = {v.index for i in self.code.body for v in i.inputs if v.is_scalar}
+        self._read = sorted(
+            read | ({self.code.result.index} if self.code.result.is_scalar else set())
+        )
 
     def _fold(self) -> tuple[Scalars, list[Instruction]]:
         """Compute once what does not change from step to step."""
@@ -61,11 +84,19 @@ class Program:
         Steps are 1 … total, and tau = t/(total + 1) is never 0 or 1; beyond the end it stays.
         """
         values = self.constants.copy()
-        tau = min(t, total) / (total + 1)
-        values[self.code.tau.index] = torch.tensor(tau, dtype=torch.float64)
-        values[self.code.count.index] = torch.tensor(float(count), dtype=torch.float64)
+        values[self.code.tau.index] = min(t, total) / (total + 1)
+        values[self.code.count.index] = float(count)
         for instruction in self._per_step:
             values[instruction.out.index] = _scalar(instruction, values)
+        return values
+
+    def tensors(self, scalars: Scalars, dtype: torch.dtype) -> Scalars:
+        """Return the scalars that the update reads as 0-dim tensors, which never widen others."""
+        values: Scalars = [None] * self.code.size
+        for index in self._read:
+            number = scalars[index]
+            kind = torch.bool if isinstance(number, bool) else dtype
+            values[index] = torch.tensor(number, dtype=kind)
         return values
 
     def keys(self, seed: int, parameter: int) -> list[int]:
@@ -90,7 +121,7 @@ class Program:
         Args:
             gradient: The gradient, in the precision of the arithmetic.
             state: What `init` or the last step returned.
-            scalars: From `scalars`, in the precision of the arithmetic or as Python numbers.
+            scalars: From `tensors`.
             uniforms: From `uniforms`, when the rule is random.
         """
         values = scalars.copy()
@@ -123,7 +154,7 @@ class Program:
         for i, (gradient, slots) in enumerate(zip(gradients, state, strict=True)):
             dtype = math_dtype(gradient.dtype)
             noise = self.uniforms(self.keys(seed, i), t, element_numbers(gradient), dtype)
-            update, new = self.apply(gradient.to(dtype), slots, cast(scalars, dtype), noise)
+            update, new = self.apply(gradient.to(dtype), slots, self.tensors(scalars, dtype), noise)
             updates.append(update)
             states.append(new)
         return updates, states
@@ -134,18 +165,21 @@ def element_numbers(tensor: Tensor) -> Tensor:
     return torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape)
 
 
-def cast(scalars: Scalars, dtype: torch.dtype) -> Scalars:
-    """Return the scalars in the precision of the arithmetic, so that they never widen a tensor."""
-    return [s.to(dtype) if isinstance(s, Tensor) and s.is_floating_point() else s for s in scalars]
+def _scalar(instruction: Instruction, values: Scalars) -> float:
+    """Compute a scalar in double precision, with the infinities and NaN of torch."""
+    args = [values[a.index] if isinstance(a, Value) else a for a in instruction.args]
+    plain = _ON_NUMBERS.get(instruction.name)
+    if plain is not None and not instruction.kwargs:
+        try:
+            return plain(*args)
+        except (ArithmeticError, ValueError):
+            pass  # torch gives inf or NaN where Python raises
+    values = [None if v is None else _as_tensor(v) for v in values]
+    return call(instruction, values).item()  # type: ignore[no-any-return]
 
 
-def _scalar(instruction: Instruction, values: Scalars) -> Any:
-    """Compute a scalar in double precision; torch would make a boolean times a number float32."""
-    if instruction.name != "where":
-        values = [
-            v.double() if isinstance(v, Tensor) and v.dtype == torch.bool else v for v in values
-        ]
-    return call(instruction, values)
+def _as_tensor(number: float) -> Tensor:
+    return torch.tensor(number, dtype=torch.bool if isinstance(number, bool) else torch.float64)
 
 
 def call(instruction: Instruction, values: Sequence[Any]) -> Any:

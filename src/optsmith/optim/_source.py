@@ -50,7 +50,7 @@ class Source:
         for slot, name in zip(self.code.slots, self.slots, strict=True):
             self._text[slot.before] = (name, ATOM)
         for index, constant in enumerate(program.constants):
-            if constant is not None and constant.is_floating_point():
+            if constant is not None:
                 self._text[Value(index, True)] = self._literal(float(constant))
         self.scalar_lines = self._lines(
             [i for i in self.code.scalars if i.out not in self._text], self._needed_scalars()

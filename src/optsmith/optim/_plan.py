@@ -1,0 +1,148 @@
+"""Where every result goes: register allocation for a program that runs in place.
+
+New state goes straight into the state's own memory, temporaries into a few scratch buffers; an
+instruction writes into a buffer that is free by then, which may be that of its own operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from optsmith.optim._program import Program
+from optsmith.optim._trace import BOOLEAN, Instruction, Value
+
+_WRITES_TO_OUT = {
+    *("abs", "add", "addcdiv", "addcmul", "clamp", "cos", "div", "exp", "lerp", "log", "mul"),
+    *("neg", "pow", "remainder", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "sub"),
+    *("tanh", "where"),
+}
+# Arguments that go in as numbers; in arithmetic, torch is quicker with tensors of one element.
+_NUMBERS = {
+    **dict.fromkeys(("pow", "remainder", *BOOLEAN), (1,)),
+    "clamp": (1, 2),
+    "lerp": (2,),
+}
+_ARITHMETIC = {"add", "sub", "mul", "div"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An instruction with its arguments as registers, and the buffer that it writes to."""
+
+    function: Callable[..., Any]
+    args: tuple[int, ...]
+    kwargs: tuple[tuple[str, int], ...]
+    out: int
+    buffer: int | None  # None: the function makes its own tensor
+
+
+class Plan:
+    """The steps of a program, and what the final step on the parameter does.
+
+    Registers 0 … size are the program's values (scalars as tensors), the next `size` its scalars
+    as numbers, then come literals. Buffers are the state's slots, then scratch.
+
+    Attributes:
+        steps: The steps.
+        literals: The literals: whether to hold each as a tensor, and the number.
+        scratch: How many scratch buffers there must be.
+        copies: Slots whose new value did not end in their own buffer: slot, register.
+        factor: Scalar that the update is to be multiplied by.
+        result: The update; None when it is `quotient`.
+        quotient: The update as numerator and denominator, left to the final step.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.code = program.code
+        self.size = self.code.size
+        self.body = list(self.code.body)
+        self.factor: Any = 1.0
+        self.quotient: tuple[Value, Value] | None = None
+        self.result = self.code.result
+        self._leave_to_the_end()
+        self.literals: list[tuple[bool, Any]] = []
+        self.steps: list[Step] = []
+        self.scratch = 0
+        self.copies: list[tuple[int, int]] = []
+        self._allocate()
+
+    def _maker(self, value: Value) -> Instruction | None:
+        """Return the instruction of a value that only the final step needs."""
+        if any(slot.after == value for slot in self.code.slots):
+            return None
+        if any(value in i.inputs for i in self.body):
+            return None
+        return next((i for i in self.body if i.out == value), None)
+
+    def _leave_to_the_end(self) -> None:
+        """Leave a last multiplication by a scalar, and a last division, to the final step."""
+        last = self._maker(self.result)
+        if last and last.name == "mul" and not _is_tensor(last.args[1]):
+            self.body.remove(last)
+            self.result, self.factor = last.args
+            last = self._maker(self.result)
+        if last and last.name == "div" and all(map(_is_tensor, last.args)):
+            self.body.remove(last)
+            self.quotient = (last.args[0], last.args[1])
+
+    def _allocate(self) -> None:
+        slots = self.code.slots
+        forever = len(self.body)
+        last_use = {v: i for i, ins in enumerate(self.body) for v in ins.inputs}
+        kept = [*(slot.after for slot in slots), *(self.quotient or (self.result,))]
+        last_use.update(dict.fromkeys(kept, forever))
+        home = {slot.after: j for j, slot in enumerate(slots)}
+        holds: list[Value | None] = [slot.before for slot in slots]
+        boolean: set[Value] = set()
+        for i, instruction in enumerate(self.body):
+            free = [b for b, v in enumerate(holds) if v is None or last_use.get(v, -1) <= i]
+            buffer = None
+            if instruction.name in BOOLEAN:
+                boolean.add(instruction.out)
+            elif instruction.name in _WRITES_TO_OUT:
+                buffer = self._choose(home.get(instruction.out), free, holds)
+            for b in free:
+                holds[b] = None
+            if buffer is not None:
+                holds[buffer] = instruction.out
+            self.steps.append(self._step(instruction, buffer, boolean))
+        self.scratch = len(holds) - len(slots)
+        self.copies = [
+            (j, slot.after.index) for j, slot in enumerate(slots) if holds[j] != slot.after
+        ]
+
+    def _choose(self, home: int | None, free: list[int], holds: list[Value | None]) -> int:
+        if home is not None and home in free:
+            return home
+        # A scratch buffer rather than the state's, which its new value will want.
+        if free and (home is None or free[-1] >= len(self.code.slots)):
+            return free[-1]
+        holds.append(None)
+        return len(holds) - 1
+
+    def _step(self, instruction: Instruction, buffer: int | None, boolean: set[Value]) -> Step:
+        name, args = instruction.name, instruction.args
+        # torch takes a number only after a tensor, and one beside a boolean would be float32.
+        after_tensor = bool(args) and _is_tensor(args[0])
+        plain = after_tensor and not any(v in boolean for v in instruction.inputs)
+        numbers = _NUMBERS.get(name, ()) if plain else ()
+        as_tensor = after_tensor and name in _ARITHMETIC
+        return Step(
+            instruction.function,
+            tuple(self._register(a, i in numbers, as_tensor) for i, a in enumerate(args)),
+            tuple((n, self._register(a, True, False)) for n, a in instruction.kwargs),
+            instruction.out.index,
+            buffer,
+        )
+
+    def _register(self, argument: Any, as_number: bool, as_tensor: bool) -> int:
+        if isinstance(argument, Value):
+            return argument.index + (self.size if argument.is_scalar and as_number else 0)
+        self.literals.append((as_tensor and isinstance(argument, int | float), argument))
+        return 2 * self.size + len(self.literals) - 1
+
+
+def _is_tensor(argument: Any) -> bool:
+    return isinstance(argument, Value) and not argument.is_scalar
