@@ -101,7 +101,9 @@ class Machine:
             if self.plan.result.is_scalar:
                 param.add_(result * scale)
             else:
-                param.add_(result, alpha=scale)
+                # A rule may end in a comparison; beside a boolean, torch would round the scale.
+                wide = result if result.is_floating_point() else result.to(param.dtype)
+                param.add_(wide, alpha=scale)
             return
         above, below = (registers[v.index] for v in self.plan.quotient)
         wide = param if param.dtype == above.dtype else param.to(above.dtype)
