@@ -93,6 +93,11 @@ class Plan:
         last_use = {v: i for i, ins in enumerate(self.body) for v in ins.inputs}
         kept = [*(slot.after for slot in slots), *(self.quotient or (self.result,))]
         last_use.update(dict.fromkeys(kept, forever))
+        for instruction in reversed(self.body):
+            if instruction.name not in _WRITES_TO_OUT | BOOLEAN:
+                # Its result may be a view of what it was given, which must live as long.
+                until = last_use.get(instruction.out, 0)
+                last_use.update({v: max(until, last_use[v]) for v in instruction.inputs})
         home = {slot.after: j for j, slot in enumerate(slots)}
         holds: list[Value | None] = [slot.before for slot in slots]
         boolean: set[Value] = set()

@@ -169,7 +169,7 @@ class Tracer:
         if name == "where":  # takes numbers as tensors alone when it writes in place
             args = tuple(self.constant(a) if isinstance(a, int | float) else a for a in args)
         elif name not in BOOLEAN and not any(map(self._is_tensor_of_numbers, args)):
-            args = tuple(map(self._as_number, args))
+            args = tuple(a if _is_scalar(a) else self._as_number(a) for a in args)
         if name == "sub" and not isinstance(args[0], Symbol):
             return self.emit("add", self.emit("neg", args[1]), args[0])
         function = getattr(torch, name, None) or getattr(Tensor, name)
@@ -179,8 +179,8 @@ class Tracer:
         return isinstance(a, Symbol) and not (a.value.is_scalar or a.value in self._booleans)
 
     def _as_number(self, a: Any) -> Any:
-        """Return 1 and 0 for a boolean tensor; beside a number torch would make it float32."""
-        if isinstance(a, Symbol) and a.value in self._booleans and not a.value.is_scalar:
+        """Return 1 and 0 for a boolean; beside a number torch would make it float32."""
+        if isinstance(a, Symbol) and a.value in self._booleans:
             return self.emit("where", a, 1.0, 0.0)
         return a
 
@@ -273,6 +273,10 @@ class Tracer:
         if symbol.value.is_scalar:  # the same number for every element
             return self.emit("where", self.emit("eq", like, like), symbol, symbol)
         return self.emit("clone", symbol) if symbol.value in given else symbol
+
+
+def _is_scalar(a: Any) -> bool:
+    return isinstance(a, Symbol) and a.value.is_scalar
 
 
 def _pick(function: Callable[..., Any], which: int, *args: Any) -> Any:

@@ -1,0 +1,70 @@
+"""The examples run as a reader would run them."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
+
+PLAIN, HUGGING_FACE, LIGHTNING = "plain_pytorch", "huggingface_trainer", "lightning_module"
+PACKAGES = {
+    PLAIN: ["sklearn"],
+    HUGGING_FACE: ["transformers", "accelerate"],
+    LIGHTNING: ["lightning", "sklearn"],
+}
+LAST_LINES = {
+    PLAIN: r"mnist1 .*test accuracy 9\d\.\d%.*\ntorch Adam .*test accuracy 9\d\.\d%",
+    HUGGING_FACE: r"accuracy \d+\.\d% -> (9\d|100)\.\d%\n(.*\n)*.*the same weights",
+    LIGHTNING: r"test accuracy 9\d\.\d%\n.*the same weights",
+}
+
+
+def run(*arguments, folder):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        cwd=folder,
+        env=ENVIRONMENT,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_example_runs(name, tmp_path):
+    missing = [package for package in PACKAGES[name] if find_spec(package) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    done = run(str(EXAMPLES / f"{name}.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(LAST_LINES[name], done.stdout), done.stdout
+    assert not list(tmp_path.iterdir())  # nothing is left behind
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [(name, package) for name in (HUGGING_FACE, LIGHTNING) for package in PACKAGES[name]],
+)
+def test_missing_package_is_one_clear_line(name, package, tmp_path):
+    # None in sys.modules makes an import fail as if the package were not there.
+    code = (
+        "import runpy, sys\n"
+        f"sys.modules[{package!r}] = None\n"
+        f"runpy.run_path({str(EXAMPLES / name)!r} + '.py', run_name='__main__')"
+    )
+    done = run("-c", code, folder=tmp_path)
+    assert done.returncode == 2
+    assert not done.stdout
+    [line] = done.stderr.splitlines()
+    assert "pip install" in line
+    assert "missing" in line
+
+
+def test_every_example_is_tested():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PACKAGES)
