@@ -37,8 +37,11 @@ SCHEDULES = [
 ]
 
 
-def problem(strided=False):
-    """Return weight, bias and a function that computes the loss and its gradients."""
+def problem(strided=False, scale=0.01):
+    """Return weight, bias and a function that computes the loss and its gradients.
+
+    Gradients are well below 1, as in training: their cubes stay small.
+    """
     weight, bias, data = normal(10, 5, 2, seed=1), normal(10, 2, seed=2), normal(5, seed=3)
     weight, bias = weight[..., 0], bias[..., 0]
     if not strided:
@@ -47,8 +50,7 @@ def problem(strided=False):
 
     def loss():
         weight.grad = bias.grad = None
-        # Gradients well below 1, as in training: their cubes stay small.
-        value = 0.01 * (weight.mv(data) + bias).pow(2).sum()
+        value = scale * (weight.mv(data) + bias).pow(2).sum()
         value.backward()
         return value.detach()
 
@@ -320,7 +322,7 @@ def upstream():
         if missing:
             del sys.modules["expecttest"]
         # The import freezes these for the whole process.
-        setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)  # noqa: B010
+        setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
 
 
 @pytest.fixture(scope="module")
@@ -371,7 +373,7 @@ def test_torchs_inputs(info):
     assert len(inputs) > 5
     for given in inputs:
         for foreach in (False, True):
-            weight, bias, loss = problem()
+            weight, bias, loss = problem(scale=1.0)  # not outweighed by the weight decay
             opt = info.optim_cls([weight, bias], **given.kwargs, foreach=foreach)
             schedules = [make(opt) for make in info.scheduler_inputs[0]]
             before = loss()
