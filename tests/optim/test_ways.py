@@ -13,7 +13,7 @@ from optsmith.optim import Program, _machine
 from optsmith.rules import Operator, Parameter, State
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
-EAGER = [{}, {"foreach": True}]
+EAGER = [{}, {"foreach": True}, {"foreach": False}]
 FEW_COMPILED = ["adam", "products1", "ppi", "conv2"]
 TOTAL = 12
 

@@ -54,6 +54,15 @@ class Batch:
             keys=[self.keys[i] for i in chosen],
         )
 
+    def split(self, chosen: Sequence[bool]) -> tuple[Batch, Batch]:
+        """Return the batch of the chosen parameters and that of the others."""
+        if all(chosen):
+            return self, self.only([])
+        every = range(len(self.params))
+        return self.only([i for i in every if chosen[i]]), self.only(
+            [i for i in every if not chosen[i]]
+        )
+
     def is_contiguous(self, i: int) -> bool:
         """Return whether parameter i and all that belongs to it can be seen as flat vectors."""
         return all(t.is_contiguous() for t in (self.params[i], self.gradients[i], *self.states[i]))

@@ -1,62 +1,122 @@
-"""Execution on lists of tensors with torch's multi-tensor functions: few launches on a GPU."""
+"""Execution on lists of tensors with torch's multi-tensor functions: few calls, few launches."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from optsmith.optim._batch import Batch
-from optsmith.optim._trace import Instruction, Value
+from optsmith.optim._plan import Plan, Step
+from optsmith.optim._program import Program
 
-# Instructions that torch has for lists.
-_UNARY = {"abs", "cos", "exp", "log", "neg", "sigmoid", "sign", "sin", "sqrt", "tanh"}
-_BINARY = {"add", "sub", "mul", "div", "pow"}
-
-
-def step_lists(batch: Batch) -> None:
-    """Update parameters and their states in place."""
-    code, params = batch.program.code, list(batch.params)
-    values, numbers = batch.program.tensors(batch.scalars, batch.dtype), batch.scalars
-    values[code.gradient.index] = list(batch.gradients)
-    slots = [[state[j] for state in batch.states] for j in range(len(code.slots))]
-    for slot, tensors in zip(code.slots, slots, strict=True):
-        values[slot.before.index] = tensors
-    noise = [batch.noise(i, 0, p.numel()) for i, p in enumerate(params)]
-    for j, value in enumerate(code.uniforms):
-        values[value.index] = [n[j].view(p.shape) for n, p in zip(noise, params, strict=True)]
-    for instruction in code.body:
-        values[instruction.out.index] = _call(instruction, values, numbers, len(params))
-    if code.result.is_scalar:
-        torch._foreach_sub_(params, batch.lr * numbers[code.result.index])
-    else:
-        torch._foreach_add_(params, values[code.result.index], alpha=-batch.lr)
-    for slot, tensors in zip(code.slots, slots, strict=True):
-        torch._foreach_copy_(tensors, values[slot.after.index])
+# What torch has for lists, new and in place; further arguments may be lists or numbers.
+_MULTI = {
+    name: (getattr(torch, f"_foreach_{name}"), getattr(torch, f"_foreach_{name}_"))
+    for name in (
+        *("abs", "add", "addcmul", "cos", "div", "exp", "lerp", "log", "mul", "neg", "pow"),
+        *("sigmoid", "sign", "sin", "sqrt", "sub", "tanh"),
+    )
+}
+_COMMUTE = {"add", "mul"}
+_MUST_BE_LISTS = {"addcmul": 3, "lerp": 2}  # how many of the first arguments; otherwise one
 
 
-def _call(instruction: Instruction, values: list[Any], numbers: list[Any], count: int) -> Any:
-    name, args = instruction.name, instruction.args
-    first, *rest = (values[a.index] if isinstance(a, Value) else a for a in args)
-    multi = getattr(torch, f"_foreach_{name}", None)
-    if isinstance(first, list) and not instruction.kwargs and first[0].is_floating_point():
-        if name in _UNARY:
-            return list(multi(first))  # type: ignore[misc]
-        if name in _BINARY:
-            other = args[1]
-            if isinstance(other, Value) and other.is_scalar:
-                return list(multi(first, numbers[other.index]))  # type: ignore[misc]
-            if not (isinstance(rest[0], list) and not rest[0][0].is_floating_point()):
-                return list(multi(first, rest[0]))  # type: ignore[misc]
-    # No such function for lists (or booleans are in play): one tensor at a time.
-    named = {n: values[a.index] if isinstance(a, Value) else a for n, a in instruction.kwargs}
+class Lists:
+    """Runs a program's steps on lists, in place where torch can.
 
-    def pick(a: Any, i: int) -> Any:
-        return a[i] if isinstance(a, list) else a
+    Args:
+        program: The program.
+        plan: Its plan; a list of tensors takes the place of each buffer.
+    """
 
-    return [
-        instruction.function(
-            *(pick(a, i) for a in (first, *rest)), **{n: pick(a, i) for n, a in named.items()}
-        )
-        for i in range(count)
-    ]
+    def __init__(self, program: Program, plan: Plan) -> None:
+        self.program = program
+        self.code = program.code
+        self.plan = plan
+
+    def step(self, batch: Batch) -> None:
+        """Update parameters and their states in place."""
+        params = list(batch.params)
+        if not params:
+            return
+        slots = [[state[j] for state in batch.states] for j in range(len(self.code.slots))]
+        registers = self._registers(batch, params, slots)
+        buffers: list[Any] = [*slots, *[None] * self.plan.scratch]
+        for step in self.plan.steps:
+            result = self._call(step, registers, buffers, batch)
+            registers[step.out] = result
+            if step.buffer is not None:
+                buffers[step.buffer] = result
+        self._finish(registers, params, self.plan.scale(batch.lr, batch.scalars))
+        for slot, old in zip(self.code.slots, slots, strict=True):
+            new = registers[slot.after.index]
+            if new is not old:
+                torch._foreach_copy_(old, new)
+
+    def _registers(
+        self, batch: Batch, params: list[Tensor], slots: list[list[Tensor]]
+    ) -> list[Any]:
+        registers: list[Any] = [*batch.scalars, *batch.scalars, *(x for _, x in self.plan.literals)]
+        registers[self.code.gradient.index] = list(batch.gradients)
+        for slot, tensors in zip(self.code.slots, slots, strict=True):
+            registers[slot.before.index] = tensors
+        if self.code.uniforms:
+            noise = [batch.noise(i, 0, p.numel()) for i, p in enumerate(params)]
+            for j, value in enumerate(self.code.uniforms):
+                pairs = zip(noise, params, strict=True)
+                registers[value.index] = [n[j].view(p.shape) for n, p in pairs]
+        return registers
+
+    def _call(
+        self,
+        step: Step,
+        registers: list[Any],
+        buffers: list[Any],
+        batch: Batch,
+    ) -> list[Tensor]:
+        args = [registers[i] for i in step.args]
+        kwargs = {name: registers[i] for name, i in step.kwargs} if step.kwargs else {}
+        if step.name in _MULTI and _takes_lists(step.name, args):
+            fresh, in_place = _MULTI[step.name]
+            into = None if step.buffer is None else buffers[step.buffer]
+            if into is not None and into is args[0]:
+                in_place(*args, **kwargs)
+                return into  # type: ignore[no-any-return]
+            if into is not None and step.name in _COMMUTE and into is args[1]:
+                in_place(into, args[0])
+                return into  # type: ignore[no-any-return]
+            return list(fresh(*args, **kwargs))
+        # No such function for lists, or booleans or a scalar first: one tensor at a time.
+        for position, register in enumerate(step.args):
+            if register < self.code.size and isinstance(args[position], float):
+                args[position] = torch.tensor(args[position], dtype=batch.dtype)
+        return [
+            step.function(*(a[i] if isinstance(a, list) else a for a in args), **kwargs)
+            for i in range(len(batch.params))
+        ]
+
+    def _finish(self, registers: list[Any], params: list[Tensor], scale: float) -> None:
+        if self.plan.quotient is not None:
+            above, below = (registers[v.index] for v in self.plan.quotient)
+            if params[0].dtype == above[0].dtype:
+                torch._foreach_addcdiv_(params, above, below, value=scale)
+                return
+            update = list(torch._foreach_div(above, below))
+        elif self.plan.result.is_scalar:
+            torch._foreach_add_(params, registers[self.plan.result.index] * scale)
+            return
+        else:
+            update = registers[self.plan.result.index]
+            if not update[0].is_floating_point():
+                update = [u.to(p.dtype) for u, p in zip(update, params, strict=True)]
+        torch._foreach_add_(params, update, alpha=scale)
+
+
+def _takes_lists(name: str, args: list[Any]) -> bool:
+    """Return whether torch's function for lists can take these: lists of numbers where it must."""
+    first = args[: _MUST_BE_LISTS.get(name, 1)]
+    return all(isinstance(a, list) for a in first) and all(
+        a[0].is_floating_point() for a in args if isinstance(a, list)
+    )

@@ -14,7 +14,6 @@ from torch import Tensor
 from optsmith.optim._batch import Batch
 from optsmith.optim._plan import Plan
 from optsmith.optim._program import Program
-from optsmith.optim._trace import Value
 
 CHUNK = 1 << 17
 """Elements worked on at a time."""
@@ -25,21 +24,21 @@ class Machine:
 
     Args:
         program: The program.
+        plan: Its plan.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, plan: Plan) -> None:
         self.program = program
         self.code = program.code
-        self.plan = Plan(program)
+        self.plan = plan
         self._literals: dict[torch.dtype, list[Any]] = {}
 
     def step(self, batch: Batch) -> None:
         """Update parameters and their states in place."""
+        if not batch.params:
+            return
         registers = self._registers(batch)
-        factor = self.plan.factor
-        if isinstance(factor, Value):
-            factor = batch.scalars[factor.index]
-        scale = -batch.lr * factor
+        scale = self.plan.scale(batch.lr, batch.scalars)
         for i, (p, g, state) in enumerate(
             zip(batch.params, batch.gradients, batch.states, strict=True)
         ):

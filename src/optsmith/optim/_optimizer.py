@@ -12,11 +12,15 @@ from torch.optim import Optimizer
 
 from optsmith._errors import OptimizerError
 from optsmith.optim._batch import Batch
-from optsmith.optim._foreach import step_lists
+from optsmith.optim._foreach import Lists
 from optsmith.optim._fused import FusedStep
 from optsmith.optim._machine import Machine
+from optsmith.optim._plan import Plan
 from optsmith.optim._program import Program, math_dtype
 from optsmith.rules import Rule
+
+SMALL = 1 << 14
+"""Tensors of up to this many elements are updated together."""
 
 
 class RuleOptimizer(Optimizer):
@@ -74,7 +78,9 @@ class RuleOptimizer(Optimizer):
     def _set_rule(self, rule: Rule) -> None:
         self.rule = rule
         self.program = Program(rule)
-        self._machine = Machine(self.program)
+        plan = Plan(self.program)
+        self._machine = Machine(self.program, plan)
+        self._lists = Lists(self.program, plan)
         self._fused: FusedStep | None = None
         self._warned = False
 
@@ -178,14 +184,20 @@ class RuleOptimizer(Optimizer):
         )
 
     def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
+        if group["foreach"] is None and device.type != "cuda":
+            # Small tensors cost calls, and are best done together; large ones cost memory traffic.
+            small, batch = batch.split([p.numel() <= SMALL for p in batch.params])
+            self._lists.step(small)
         if group["compile"]:
-            every = range(len(batch.params))
-            flat = [i for i in every if batch.is_contiguous(i) and batch.params[i].numel() > 1]
+            fits = [batch.is_contiguous(i) and p.numel() > 1 for i, p in enumerate(batch.params)]
+            compiled, batch = batch.split(fits)
             self._fused = self._fused or FusedStep(self.program)
-            self._fused.step(batch.only(flat))
-            self._machine.step(batch.only([i for i in every if i not in set(flat)]))
-        elif group["foreach"] or (group["foreach"] is None and device.type == "cuda"):
-            step_lists(batch)
+            self._fused.step(compiled)
+            self._machine.step(batch)
+        elif group["foreach"] is None and device.type != "cuda":
+            self._machine.step(batch)
+        elif group["foreach"] or group["foreach"] is None:
+            self._lists.step(batch)
         else:
             self._machine.step(batch)
 

@@ -31,6 +31,7 @@ _ARITHMETIC = {"add", "sub", "mul", "div"}
 class Step:
     """An instruction with its arguments as registers, and the buffer that it writes to."""
 
+    name: str
     function: Callable[..., Any]
     args: tuple[int, ...]
     kwargs: tuple[tuple[str, int], ...]
@@ -135,12 +136,18 @@ class Plan:
         numbers = _NUMBERS.get(name, ()) if plain else ()
         as_tensor = after_tensor and name in _ARITHMETIC
         return Step(
+            name,
             instruction.function,
             tuple(self._register(a, i in numbers, as_tensor) for i, a in enumerate(args)),
             tuple((n, self._register(a, True, False)) for n, a in instruction.kwargs),
             instruction.out.index,
             buffer,
         )
+
+    def scale(self, lr: float, scalars: list[Any]) -> float:
+        """Return what the final step multiplies the update by."""
+        factor = scalars[self.factor.index] if isinstance(self.factor, Value) else self.factor
+        return float(-lr * factor)
 
     def _register(self, argument: Any, as_number: bool, as_tensor: bool) -> int:
         if isinstance(argument, Value):

@@ -58,7 +58,7 @@ class Program:
         self.slots = tuple(slot.name for slot in self.code.slots)
         self.constants, self._per_step = self._fold()
         read = {v.index for i in self.code.body for v in i.inputs if v.is_scalar}
-        self._read = sorted(
+        self.reads = sorted(
             read | ({self.code.result.index} if self.code.result.is_scalar else set())
         )
 
@@ -93,7 +93,7 @@ class Program:
     def tensors(self, scalars: Scalars, dtype: torch.dtype) -> Scalars:
         """Return the scalars that the update reads as 0-dim tensors, which never widen others."""
         values: Scalars = [None] * self.code.size
-        for index in self._read:
+        for index in self.reads:
             number = scalars[index]
             kind = torch.bool if isinstance(number, bool) else dtype
             values[index] = torch.tensor(number, dtype=kind)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -265,7 +264,7 @@ class Tracer:
         try:
             return [self._slot(new, before[0], given) for new in state.update(*args)]
         except Exception:
-            picks = [partial(_pick, state.update, i) for i in range(len(state.slots))]
+            picks = [_picker(state.update, i) for i in range(len(state.slots))]
             return [self.emit("clone", self.write("call", pick, args)) for pick in picks]
 
     def _slot(self, new: Any, like: Symbol, given: set[Value]) -> Symbol:
@@ -279,8 +278,11 @@ def _is_scalar(a: Any) -> bool:
     return isinstance(a, Symbol) and a.value.is_scalar
 
 
-def _pick(function: Callable[..., Any], which: int, *args: Any) -> Any:
-    return function(*args)[which]
+def _picker(function: Callable[..., Any], which: int) -> Callable[..., Any]:
+    def pick(*args: Any) -> Any:
+        return function(*args)[which]
+
+    return pick
 
 
 def _rank(argument: Any) -> tuple[int, int]:

@@ -1,0 +1,10 @@
+"""Settings for tiny tensors: what large ones do must happen to some of them."""
+
+import pytest
+
+from optsmith.optim import _optimizer
+
+
+@pytest.fixture(autouse=True)
+def some_tensors_are_large(monkeypatch):
+    monkeypatch.setattr(_optimizer, "SMALL", 3)
