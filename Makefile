@@ -20,6 +20,12 @@ test: .venv/.installed lint
 test-full: .venv/.installed lint
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
+examples: .venv/.installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,huggingface,lightning]'
+	$(BIN)/python examples/plain_pytorch.py
+	$(BIN)/python examples/huggingface_trainer.py
+	$(BIN)/python examples/lightning_module.py
+
 lint: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
