@@ -58,6 +58,8 @@ class Batch:
         """Return the batch of the chosen parameters and that of the others."""
         if all(chosen):
             return self, self.only([])
+        if not any(chosen):
+            return self.only([]), self
         every = range(len(self.params))
         return self.only([i for i in every if chosen[i]]), self.only(
             [i for i in every if not chosen[i]]
