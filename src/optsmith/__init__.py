@@ -8,11 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import (
+    DataError,
     OptimizerError,
     OptsmithError,
     RuleError,
     SimplifyWarning,
     SpaceError,
+    StudyError,
+    TaskError,
 )
 from optsmith._version import __version__
 from optsmith._zoo import ZooEntry, zoo
@@ -20,38 +23,64 @@ from optsmith.rules import Operator, Parameter, Rule, State, operators
 from optsmith.space import Constraint, Space, spaces
 
 if TYPE_CHECKING:
+    from optsmith.evaluation import Evaluation, Status
     from optsmith.optim import Program, RuleOptimizer
     from optsmith.screening import Screen, Screening, screen
+    from optsmith.study import Study, evaluate, search
+    from optsmith.task import Objective, Protocol, Run, Task, tasks
 
 _NEED_TORCH = {
+    "Evaluation": "optsmith.evaluation",
+    "Status": "optsmith.evaluation",
     "Program": "optsmith.optim",
     "RuleOptimizer": "optsmith.optim",
     "Screen": "optsmith.screening",
     "Screening": "optsmith.screening",
     "screen": "optsmith.screening",
+    "Study": "optsmith.study",
+    "evaluate": "optsmith.study",
+    "search": "optsmith.study",
+    "Objective": "optsmith.task",
+    "Protocol": "optsmith.task",
+    "Run": "optsmith.task",
+    "Task": "optsmith.task",
+    "tasks": "optsmith.task",
 }
 
 __all__ = [
     "Constraint",
+    "DataError",
+    "Evaluation",
+    "Objective",
     "Operator",
     "OptimizerError",
     "OptsmithError",
     "Parameter",
     "Program",
+    "Protocol",
     "Rule",
     "RuleError",
     "RuleOptimizer",
+    "Run",
     "Screen",
     "Screening",
     "SimplifyWarning",
     "Space",
     "SpaceError",
     "State",
+    "Status",
+    "Study",
+    "StudyError",
+    "Task",
+    "TaskError",
     "ZooEntry",
     "__version__",
+    "evaluate",
     "operators",
     "screen",
+    "search",
     "spaces",
+    "tasks",
     "zoo",
 ]
 

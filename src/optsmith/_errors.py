@@ -27,5 +27,17 @@ class OptimizerError(OptsmithError, ValueError):
     """A setting, parameter or gradient that an optimizer cannot work with."""
 
 
+class DataError(OptsmithError):
+    """Data that is not there, cannot be fetched, or is not what it should be."""
+
+
+class TaskError(OptsmithError):
+    """A task, protocol or recipe that makes no sense."""
+
+
+class StudyError(OptsmithError):
+    """A study that cannot be opened, written or continued."""
+
+
 class SimplifyWarning(UserWarning):
     """`Rule.simplify` returned the rule unchanged; the message says why."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from optsmith._registry import Registry
+from optsmith._errors import RuleError
+from optsmith._registry import Registry, did_you_mean
 from optsmith.rules import Rule
 
 
@@ -95,3 +96,16 @@ zoo: Registry[ZooEntry] = Registry("zoo rule")
 for _source, _entries in _TABLE.items():
     for _name, _text, _note in _entries:
         zoo.add(_name, ZooEntry(_name, _text, _source, _note))
+
+
+def named_rule(text: str) -> Rule:
+    """Return the rule that a text names (a zoo name) or writes."""
+    if text in zoo:
+        return zoo[text].rule
+    try:
+        return Rule.parse(text)
+    except RuleError:
+        near = did_you_mean(text, zoo) if text.replace("-", "").isalnum() else ""
+        if not near:
+            raise
+        raise RuleError(f'there is no rule named "{text}"{near}') from None

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import click
 
 from optsmith._errors import OptsmithError
+from optsmith._files import write_atomically
 from optsmith.cli._rules import rule_argument
 from optsmith.rules import Rule
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        OptsmithError: It cannot be written there.
-    """
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            umask = os.umask(0)
-            os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)  # mkstemp's files are private
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise OptsmithError(f"cannot write {path}: {error.strerror}") from None
 
 
 @click.command()

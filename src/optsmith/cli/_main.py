@@ -10,8 +10,13 @@ import click
 from optsmith._errors import OptsmithError
 from optsmith._version import __version__
 from optsmith.cli._completion import completion
+from optsmith.cli._data import data_command
+from optsmith.cli._evaluate import evaluate
 from optsmith.cli._export import export
+from optsmith.cli._report import report
+from optsmith.cli._search import search
 from optsmith.cli._show import show
+from optsmith.cli._tasks import tasks_command
 from optsmith.cli._zoo import zoo_command
 
 
@@ -31,7 +36,17 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for _command in (show, zoo_command, export, completion):
+for _command in (
+    search,
+    evaluate,
+    report,
+    show,
+    zoo_command,
+    export,
+    tasks_command,
+    data_command,
+    completion,
+):
     cli.add_command(_command)
 
 

@@ -283,3 +283,6 @@ INPUTS = (
 )
 PAPER = (*UNARY, *BINARY, *INPUTS)
 """The operators of the paper: 7 unary, 5 binary, 15 inputs."""
+
+BUILT_IN = frozenset(operators)
+"""Names of the operators that come with the package."""

@@ -1,0 +1,198 @@
+"""Progress of a search: a live panel in a terminal, plain lines elsewhere; always on stderr."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from optsmith.evaluation import Evaluation
+from optsmith.searchers import Candidate, Decision, Outcome, Searcher
+from optsmith.study import Observer, Settings, Tally
+
+LINE_SECONDS = 10.0
+"""Time between plain lines when nothing special happens."""
+
+
+@dataclass
+class Pace:
+    """How fast evaluations come, and how long the rest will take.
+
+    Those that a study had from before are not counted: they took no time.
+    """
+
+    start: float = field(default_factory=time.monotonic)
+    evaluated: int = 0
+    accepted: int = 0
+
+    def per_minute(self) -> float:
+        """Return evaluations a minute."""
+        return 60 * self.evaluated / max(time.monotonic() - self.start, 1e-9)
+
+    def left(self, wanted: int) -> float | None:
+        """Return seconds until `wanted` more are accepted; None before there is a pace."""
+        if not self.accepted:
+            return None
+        return wanted * (time.monotonic() - self.start) / self.accepted
+
+
+class Progress(Observer):
+    """What both kinds of display know; subclasses say how it is shown."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.pace = Pace()
+        self._recorded = self._to_compare = self._compared = 0
+
+    def started(
+        self, settings: Settings, searcher: Searcher, tally: Tally, workers: int, location: str
+    ) -> None:
+        """Note what can be read later."""
+        self.settings, self.searcher, self.tally = settings, searcher, tally
+        self.say(
+            f"{settings.task}: {settings.algorithm} search for {settings.budget} rules,"
+            f" seed {settings.seed}, {_count(workers, 'worker')}; study in {location}"
+        )
+
+    def resumed(self, recorded: int) -> None:
+        """Say that the search goes on."""
+        self._recorded = recorded
+        self.say(f"continuing: {_count(recorded, 'evaluation')} recorded")
+
+    def told(self, candidate: Candidate, outcome: Outcome, evaluation: Evaluation | None) -> None:
+        """Count it."""
+        if self._recorded and evaluation is not None:
+            self._recorded -= 1
+            self.pace = Pace() if not self._recorded else self.pace
+        elif evaluation is not None:
+            self.pace.evaluated += 1
+            self.pace.accepted += outcome.kind == "accepted"
+        self.show()
+
+    def decided(self, decision: Decision) -> None:
+        """Say where the search goes."""
+        goes = f"; on to {decision.chosen}" if decision.chosen is not None else ""
+        self.say(f"level {decision.level + 1}: {decision.ended}{goes}")
+
+    def comparing(self, count: int) -> None:
+        """Say that the end begins."""
+        self._to_compare = count
+        if count:
+            self.say(f"comparing {_count(count, 'recipe')} at full length on fresh seeds")
+
+    def compared(self, evaluation: Evaluation) -> None:
+        """Count it."""
+        self._compared += 1
+        self.show()
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        self.console.print(text, highlight=False, markup=False)
+
+    def show(self) -> None:
+        """Bring the display up to date."""
+        raise NotImplementedError
+
+    # --- what is shown ---------------------------------------------------------------------------
+
+    def fraction(self) -> tuple[int, int]:
+        """Return what is done of what: of the search, then of the comparison."""
+        if self._to_compare:
+            return self._compared, self._to_compare
+        return self.tally.counts["accepted"], self.settings.budget
+
+    def best(self) -> str:
+        """Return the best rule so far with its score."""
+        best = self.tally.best(1)
+        if not best:
+            return "none yet"
+        evaluation = best[0][1]
+        return f"{evaluation.score:.4g}  {evaluation.recipe}  (lr {evaluation.lr:g})"
+
+    def counts(self) -> str:
+        """Return what became of the draws that were not accepted."""
+        tally = self.tally
+        parts = [f"{n} {reason}" for reason, n in tally.refused.most_common()]
+        others = ("duplicate", "early_stopped", "diverged", "rejected", "failed", "timed_out")
+        parts += [f"{tally.counts[k]} {k.replace('_', ' ')}" for k in others if tally.counts[k]]
+        return f"{tally.drawn} drawn" + "".join(f", {part}" for part in parts)
+
+    def speed(self) -> str:
+        """Return the pace and the time left."""
+        done, total = self.fraction()
+        if self._to_compare:
+            return f"comparing {done} of {total}"
+        left = self.pace.left(total - done)
+        clock = "" if left is None else f", about {_clock(left)} left"
+        return f"{self.pace.per_minute():.0f} evaluations a minute{clock}"
+
+
+class LiveProgress(Progress):
+    """A panel that is redrawn in place."""
+
+    def started(
+        self, settings: Settings, searcher: Searcher, tally: Tally, workers: int, location: str
+    ) -> None:
+        """Open the panel."""
+        super().started(settings, searcher, tally, workers, location)
+        self._live = Live(
+            get_renderable=self._panel, console=self.console, refresh_per_second=4, transient=True
+        )
+        self._live.start()
+
+    def show(self) -> None:
+        """Nothing to do: the panel redraws itself."""
+
+    def finished(self) -> None:
+        """Close the panel."""
+        self._live.stop()
+
+    def _panel(self) -> Group:
+        done, total = self.fraction()
+        head = Table.grid(padding=(0, 1))
+        bar = ProgressBar(total=max(total, 1), completed=done, width=30)
+        head.add_row(bar, f"{done} / {total}", Text(self.speed(), style="dim"))
+        rows = Table.grid(padding=(0, 2))
+        rows.add_row("best", Text(self.best(), style="bold", overflow="ellipsis", no_wrap=True))
+        node = f"level {self.searcher.level + 1}, below {self.searcher.node}"
+        rows.add_row("node", Text(node, overflow="ellipsis", no_wrap=True))
+        rows.add_row("draws", Text(self.counts(), style="dim"))
+        return Group(head, rows)
+
+
+class PlainProgress(Progress):
+    """Lines, now and then."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._last = time.monotonic()
+
+    def show(self) -> None:
+        """Print a line if the last one is some time ago."""
+        if time.monotonic() - self._last < LINE_SECONDS:
+            return
+        self._last = time.monotonic()
+        done, total = self.fraction()
+        self.say(f"{done}/{total}, {self.speed()}; best {self.best()}; {self.counts()}")
+
+
+def make_progress(console: Console) -> Progress:
+    """Return the display that fits where stderr goes."""
+    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"

@@ -1,0 +1,121 @@
+"""How results look in a terminal and as JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from optsmith.evaluation import Comparison, Evaluation, Status, is_baseline, mean_and_spread
+from optsmith.study import Study
+
+
+def print_study(study: Study, console: Console) -> None:
+    """Print what a search found."""
+    if not study.best(1):
+        console.print("no rule was accepted", highlight=False)
+        return
+    if study.final.rows:
+        console.print(comparison_table(study.final, winner=study.best().recipe))
+    winner = study.best()
+    console.print(f"\n{study.verdict or 'best rule:'}", highlight=False)
+    console.print(
+        f'optsmith export "{winner.recipe}" -o my_optimizer.py   # lr {_lr(study, winner):g}',
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _lr(study: Study, evaluation: Evaluation) -> float:
+    held_out = study.held_out(evaluation)
+    best = held_out.lr if held_out is not None and held_out.lr is not None else evaluation.lr
+    return math.nan if best is None else best
+
+
+def comparison_table(comparison: Comparison, winner: str = "") -> Table:
+    """Return recipes side by side; rules in bold, the winner marked."""
+    steps = max((e.steps for e in comparison.rows), default=0)
+    seeds = max((len(e.scores) for e in comparison.rows), default=0)
+    names = list({name: None for e in comparison.rows for name in e.metrics})
+    table = Table(
+        title=f"{comparison.objective.name}, {steps} steps, mean ± spread over {seeds} seeds",
+        title_justify="left",
+    )
+    table.add_column("")
+    table.add_column(comparison.objective.name, justify="right")
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_column("lr", justify="right")
+    table.add_column("ms/step", justify="right")
+    table.add_column("state B", justify="right")
+    for e in comparison.rows:
+        mark = "→ " if e.recipe == winner else ""
+        table.add_row(
+            mark + e.recipe,
+            f"{e.score:.4f} ± {e.spread:.4f}" if e.score is not None else e.status.value,
+            *(_metric(name, e.metrics.get(name, ())) for name in names),
+            "" if e.lr is None else f"{e.lr:g}{'*' if e.at_edge else ''}",
+            _number(e.ms_per_step, ".2f"),
+            _number(e.state_bytes, ".0f"),
+            style="" if is_baseline(e) else "bold",
+        )
+    if any(e.at_edge for e in comparison.rows):
+        table.caption = "* at the edge of the grid: a better learning rate may lie beyond"
+    return table
+
+
+def _metric(name: str, values: tuple[float, ...]) -> str:
+    if not values:
+        return ""
+    mean, spread = mean_and_spread(values)
+    if "accuracy" in name:
+        return f"{mean:.2%} ± {spread * 100:.2f}"
+    return f"{mean:.4f} ± {spread:.4f}"
+
+
+def _number(value: float, form: str) -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
+def study_json(study: Study) -> dict[str, Any]:
+    """Return the result of a search for machines."""
+    best = study.best(int(study.settings["proposals"]))
+    final = study.final
+    return {
+        "study": study.name,
+        "finished": study.finished,
+        "best": _found(study, study.best()) if best else None,
+        "top": [_found(study, e) for e in best],
+        "baselines": [evaluation_json(e) for e in final.baselines],
+        "verdict": study.verdict,
+        "counts": study.summary.get("counts", {}),
+        "settings": dict(study.settings),
+        "seconds": study.summary.get("seconds"),
+    }
+
+
+def _found(study: Study, evaluation: Evaluation) -> dict[str, Any]:
+    held_out = study.held_out(evaluation)
+    return {
+        "rule": evaluation.recipe,
+        "lr": evaluation.lr,
+        "search_score": evaluation.score,
+        "search_spread": _finite(evaluation.spread),
+        "held_out": None if held_out is None else evaluation_json(held_out),
+        "held_out_score": None if held_out is None else held_out.score,
+    }
+
+
+def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return an evaluation with its statistics, without curves."""
+    data = evaluation.to_json()
+    del data["curve"]
+    data["spread"] = _finite(evaluation.spread)
+    data["ok"] = evaluation.status is Status.OK
+    return data
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

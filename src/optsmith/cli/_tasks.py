@@ -1,0 +1,25 @@
+"""`optsmith tasks`: what can be searched on."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from optsmith.cli._rules import json_option
+
+
+@click.command("tasks")
+@json_option
+def tasks_command(as_json: bool) -> None:
+    """List the named tasks."""
+    from optsmith.task import tasks
+
+    if as_json:
+        rows = [{"name": e.name, "description": e.description} for e in tasks.values()]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max(map(len, tasks))
+    for entry in tasks.values():
+        click.echo(f"{entry.name:<{width}}  {entry.description}")
+    click.echo("\nYour own: file.py:name, where name is a Task; see examples/.")

@@ -1,0 +1,127 @@
+"""Where a dataset may lie on this machine, in the order in which we look."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from optsmith._errors import DataError
+from optsmith.data._base import Dataset
+from optsmith.data._checksum import PACKED
+from optsmith.data._packages import installed
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory that may hold a dataset.
+
+    Attributes:
+        directory: The directory.
+        kind: What it is: `data_dir`, `OPTSMITH_DATA`, `cache`, or `installed package …`.
+    """
+
+    directory: Path
+    kind: str
+
+    @property
+    def users(self) -> bool:
+        """Whether the user named it, so that a fault in it is an error and nothing to mend."""
+        return self.kind in ("data_dir", "OPTSMITH_DATA")
+
+    def find(self, dataset: Dataset) -> dict[str, Path]:
+        """Return the files of a dataset that are here, packed or not, by name."""
+        found = {}
+        for file in dataset.files:
+            plain = self.directory / file.name
+            for path in (plain, plain.with_name(plain.name + PACKED)):
+                if os.path.isfile(path):  # unlike Path.is_file, False where we may not look
+                    found[file.name] = path
+                    break
+        return found
+
+
+def cache_dir() -> Path:
+    """Return the directory for what we fetch; it need not exist.
+
+    `OPTSMITH_CACHE`, else the user's cache directory by the custom of the system.
+
+    Raises:
+        DataError: The user has no home directory.
+    """
+    if chosen := os.environ.get("OPTSMITH_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    for variable in ("XDG_CACHE_HOME", *(("LOCALAPPDATA",) if sys.platform == "win32" else ())):
+        base = Path(os.environ.get(variable, ""))
+        if base.is_absolute():  # the XDG specification says to ignore relative ones
+            return base / "optsmith"
+    try:
+        return Path.home() / ".cache" / "optsmith"
+    except RuntimeError:
+        raise DataError(
+            "there is no home directory to keep data in; set OPTSMITH_CACHE to a directory"
+        ) from None
+
+
+def cache_place(dataset: Dataset) -> Place:
+    """Return where a dataset is cached."""
+    return Place(cache_dir() / dataset.name, "cache")
+
+
+def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[Place]:
+    """Yield the place in a user's directory that has the dataset, if one does.
+
+    Raises:
+        DataError: There is no such directory, or it has only some of the files.
+    """
+    if not root.is_dir():
+        raise DataError(f"{kind} names {root}, which is not a directory")
+    folders = [root / name for name in (dataset.name, *dataset.folders)]
+    candidates = [Place(directory, kind) for directory in (*folders, root)]
+    for place in candidates:
+        found = place.find(dataset)
+        if len(found) == len(dataset.files):
+            yield place
+            return
+    for place in candidates:
+        found = place.find(dataset)
+        if found:
+            missing = next(file.name for file in dataset.files if file.name not in found)
+            raise DataError(
+                f"{place.directory} has {len(found)} of the {len(dataset.files)} files of "
+                f"{dataset.name}: {missing} is missing (with or without {PACKED})"
+            )
+
+
+def places(dataset: Dataset, data_dir: str | os.PathLike[str] | None) -> Iterator[Place]:
+    """Yield the places where a dataset may be, in order.
+
+    Raises:
+        DataError: A directory that the user named is not there, or has only some of the files.
+    """
+    if data_dir is not None:
+        yield from _in_root(dataset, Path(data_dir).expanduser().absolute(), "data_dir")
+    if root := os.environ.get("OPTSMITH_DATA"):
+        yield from _in_root(dataset, Path(root).expanduser().absolute(), "OPTSMITH_DATA")
+    yield cache_place(dataset)
+    for distribution, folder in dataset.packages:
+        directory = installed(distribution, folder)
+        if directory is not None:
+            yield Place(directory, f"installed package {distribution}")
+
+
+def locate(dataset: Dataset, data_dir: str | os.PathLike[str] | None = None) -> Place | None:
+    """Return the first place that has a dataset, or None; files are not verified.
+
+    Raises:
+        DataError: A directory that the user named is not there, or has only some of the files.
+    """
+    for place in places(dataset, data_dir):
+        if len(place.find(dataset)) == len(dataset.files):
+            return place
+    for source in dataset.sources:
+        if (path := source.where()) is not None:
+            return Place(path, source.label)
+    return None

@@ -1,0 +1,166 @@
+"""The path of a dataset: look for it, verify it, or fetch it into the cache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from optsmith._errors import DataError
+from optsmith.data._archive import gunzip
+from optsmith.data._base import DataFile, Dataset, Source
+from optsmith.data._checksum import Stamps, fault
+from optsmith.data._places import cache_dir, cache_place, places
+from optsmith.data._progress import Progress, progress
+
+_SCRATCH = ".fetch-"
+
+
+@dataclass(frozen=True)
+class _Found(Source):
+    """A user's files, some of them packed."""
+
+    paths: Mapping[str, Path]
+
+    @property
+    def label(self) -> str:
+        return "the packed files"
+
+    def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
+        for name in wanted:
+            path = self.paths[name]
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            with progress.step(f"unpacking {path.name}"):
+                if path.name == Path(name).name:
+                    shutil.copyfile(path, scratch / name)
+                else:
+                    gunzip(path, scratch, [name])
+            yield name
+
+
+def provide(
+    dataset: Dataset,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    thorough: bool = False,
+) -> Path:
+    """Return a directory that has the verified files of a dataset.
+
+    Args:
+        dataset: The dataset.
+        data_dir: Where to look first.
+        download: Whether the network may be used.
+        thorough: Whether to hash files that were found right before.
+
+    Raises:
+        DataError: They are not to be had, or a user's file is not what it should be.
+    """
+    home = cache_place(dataset).directory
+    stamps = Stamps(home / ".verified.json")
+    faults: list[str] = []
+    try:
+        for place in places(dataset, data_dir):
+            found = place.find(dataset)
+            if len(found) < len(dataset.files):
+                continue
+            checks = (stamps.fault(found[f.name], f, thorough) for f in dataset.files)
+            problem = next(filter(None, checks), "")
+            if problem and place.users:
+                raise DataError(f"{problem}; put the right one there or take it away")
+            if problem:
+                faults.append(problem)
+                continue
+            unpacked = all(found[f.name] == place.directory / f.name for f in dataset.files)
+            if unpacked or dataset.reads_packed:
+                return place.directory
+            if any(stamps.fault(home / f.name, f, thorough) for f in dataset.files):
+                _fill(dataset, home, stamps, [_Found(found)], faults)
+            return home
+        usable = [s for s in dataset.sources if (download if s.remote else s.where())]
+        _fill(dataset, home, stamps, usable, faults)
+        return home
+    finally:
+        stamps.save()
+
+
+@contextmanager
+def _alone(home: Path, shown: Progress) -> Iterator[None]:
+    """Let one process at a time change a dataset's cache; others wait."""
+    from filelock import FileLock, Timeout
+
+    home.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(home / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        with shown.step(f"waiting for another process that fetches {home.name}"):
+            lock.acquire()
+    try:
+        for leftover in home.glob(f"{_SCRATCH}*"):  # of a process that was killed
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield
+    finally:
+        lock.release()
+
+
+def _fill(
+    dataset: Dataset, home: Path, stamps: Stamps, sources: Sequence[Source], faults: list[str]
+) -> None:
+    """Fetch what the cache lacks, file by file, so that what is done stays done."""
+    try:
+        with progress() as shown, _alone(home, shown):
+            # Asked again: whoever had the lock before us may have fetched it.
+            missing = {f.name: f for f in dataset.files if stamps.fault(home / f.name, f)}
+            for source in sources:
+                if not missing:
+                    break
+                try:
+                    _fetch(source, missing, home, stamps, shown)
+                    shown.note(f"{dataset.name}: from {source.label}")
+                except DataError as error:
+                    faults.append(f"{source.label}: {error}")
+                    shown.note(f"{dataset.name}: not from {faults[-1]}")
+    except OSError as error:
+        raise DataError(
+            f"{dataset.name} cannot be kept in {home}: {error.strerror or error}; "
+            "OPTSMITH_CACHE can name another directory"
+        ) from None
+    if missing:
+        raise DataError(_unavailable(dataset, faults))
+
+
+def _fetch(
+    source: Source, missing: dict[str, DataFile], home: Path, stamps: Stamps, shown: Progress
+) -> None:
+    """Move each file from a source into the cache as soon as it is verified.
+
+    Raises:
+        DataError: The source fails, or a file of it is not what it should be.
+    """
+    with tempfile.TemporaryDirectory(dir=home, prefix=_SCRATCH) as scratch:
+        for name in source.fetch(tuple(missing), Path(scratch), shown):
+            file, path = missing[name], Path(scratch) / name
+            problem = fault(path, file.checksum, file.size)
+            if problem:
+                raise DataError(problem.replace(f" in {path.parent}", ""))
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            path.replace(home / name)
+            stamps.note(home / name, file)
+            del missing[name]
+
+
+def _unavailable(dataset: Dataset, faults: Iterable[str]) -> str:
+    """Return one sentence: what is missing, the ways to provide it, what was tried."""
+    names = ", ".join(file.name for file in dataset.files[:6])
+    more = f" and {len(dataset.files) - 6} more" if len(dataset.files) > 6 else ""
+    tried = "; ".join(faults)
+    return (
+        f"{dataset.name} is not on this machine and was not fetched: give a directory that has "
+        f"{names}{more} (with or without .gz) with --data-dir or OPTSMITH_DATA, or run "
+        f"`optsmith data fetch {dataset.name}` on a machine with a network and copy "
+        f"{cache_dir() / dataset.name} from there" + (f" (tried {tried})" if tried else "")
+    )

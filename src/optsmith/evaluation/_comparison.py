@@ -1,0 +1,109 @@
+"""Recipes side by side: what a search ends with, and what `evaluate` returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from optsmith._errors import OptsmithError
+from optsmith.evaluation._evaluation import Evaluation, Status, mean_and_spread
+from optsmith.optim import PREFIX
+from optsmith.task import Objective
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Evaluations by the same stage, best first; those without a score at the end.
+
+    Attributes:
+        objective: What the score is.
+        rows: The evaluations.
+    """
+
+    objective: Objective
+    rows: tuple[Evaluation, ...]
+
+    def __post_init__(self) -> None:
+        key = self.objective.key
+        ordered = sorted(self.rows, key=lambda e: math.inf if e.score is None else key(e.score))
+        object.__setattr__(self, "rows", tuple(ordered))
+
+    @property
+    def rules(self) -> list[Evaluation]:
+        """The rules among them."""
+        return [e for e in self.rows if not is_baseline(e)]
+
+    @property
+    def baselines(self) -> list[Evaluation]:
+        """The baselines among them."""
+        return [e for e in self.rows if is_baseline(e)]
+
+    def verdict(self, rule: str) -> str:
+        """Return in a sentence whether a rule beats the best baseline, and how clearly."""
+        mine = next((e for e in self.rules if e.recipe == rule), None)
+        best = next((e for e in self.baselines if e.status is Status.OK), None)
+        if mine is None or best is None or best.score is None:
+            return ""
+        if mine.score is None:
+            return f"{rule} has no score: it {mine.status.value.replace('_', ' ')}."
+        gap = abs(mine.score - best.score)
+        errors = standard_errors(mine, best)
+        if errors < 2:
+            word = "does as well as"
+        else:
+            word = "beats" if self.objective.better(mine.score, best.score) else "does not beat"
+        by = f" by {gap / abs(best.score):.1%}" if best.score and errors >= 2 else ""
+        return (
+            f"{rule} {word} the best baseline, {best.recipe},{by or ' within the noise'}:"
+            f" {self.objective.name} {mine.score:.4g} against {best.score:.4g}"
+            f" ({errors:.1f} standard errors, {len(mine.scores)} seeds each)."
+        )
+
+    def table(self) -> Any:
+        """Return a pandas DataFrame, one row a recipe."""
+        return frame([_row(e) for e in self.rows])
+
+
+def is_baseline(evaluation: Evaluation) -> bool:
+    """Return whether a recipe is torch's rather than a rule."""
+    return evaluation.recipe.startswith(PREFIX)
+
+
+def standard_errors(one: Evaluation, other: Evaluation) -> float:
+    """Return by how many standard errors of the difference two scores differ."""
+    if one.score is None or other.score is None:
+        return math.nan
+    squares = sum(e.spread**2 / len(e.scores) for e in (one, other))
+    gap = abs(one.score - other.score)
+    return gap / math.sqrt(squares) if squares > 0 else (math.inf if gap else 0.0)
+
+
+def _row(evaluation: Evaluation) -> dict[str, Any]:
+    row = {
+        "recipe": evaluation.recipe,
+        "status": evaluation.status.value,
+        "score": evaluation.score,
+        "spread": evaluation.spread,
+        "seeds": len(evaluation.scores),
+        "lr": evaluation.lr,
+        "at_edge": evaluation.at_edge,
+    }
+    for name, values in evaluation.metrics.items():
+        row[name], row[f"{name} spread"] = mean_and_spread(values)
+    row["ms_per_step"] = evaluation.ms_per_step
+    row["state_bytes"] = evaluation.state_bytes
+    return row
+
+
+def frame(rows: list[dict[str, Any]]) -> Any:
+    """Return rows as a pandas DataFrame.
+
+    Raises:
+        OptsmithError: pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise OptsmithError("a table needs pandas: pip install 'optsmith[table]'") from None
+    return pd.DataFrame(rows)

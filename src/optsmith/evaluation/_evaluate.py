@@ -1,0 +1,142 @@
+"""The evaluation of one recipe: a learning rate from the grid, then a score from other seeds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status
+from optsmith.evaluation._stopping import NOT_FINITE, Stopping
+from optsmith.evaluation._train import Trace, train
+from optsmith.optim import Recipe
+from optsmith.task import Run, Stage, Task
+
+CURVE_POINTS = 100
+"""Points that a record keeps of a learning curve."""
+
+MOST_EXTENSIONS = 8
+"""Learning rates tried beyond an edge of the grid."""
+
+
+def evaluate_recipe(
+    task: Task, recipe: Recipe, stage: Stage, device: str | torch.device = "cpu"
+) -> Evaluation:
+    """Evaluate a recipe; whatever goes wrong in it becomes a status, never an exception."""
+    start = time.perf_counter()
+    evaluator = _Evaluator(task, recipe, stage, torch.device(device))
+    try:
+        record = evaluator.evaluate()
+    except Exception as error:
+        line = f"{type(error).__name__}: {error}".partition("\n")[0]
+        record = Evaluation(str(recipe), Status.FAILED, steps=stage.steps, error=line)
+    return replace(record, seconds=time.perf_counter() - start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluator:
+    task: Task
+    recipe: Recipe
+    stage: Stage
+    device: torch.device
+
+    def evaluate(self) -> Evaluation:
+        grid = self._tune()
+        record = Evaluation(
+            str(self.recipe), Status.EARLY_STOPPED, grid=grid, steps=self.stage.steps
+        )
+        best = self._best(grid)
+        if best is None:
+            # Not one learning rate gave finite numbers: that is divergence, not a slow start.
+            if all(point.stopped == NOT_FINITE for point in grid):
+                return replace(record, status=Status.DIVERGED)
+            return record
+        lrs = [point.lr for point in grid]
+        at_edge = len(lrs) > 1 and best.lr in (min(lrs), max(lrs))
+        record = replace(record, lr=best.lr, at_edge=at_edge)
+        return self._score(record, best.lr)
+
+    def _tune(self) -> tuple[GridPoint, ...]:
+        points = self._points(self.stage.lrs)
+        while self.stage.extend_grid and len(points) < len(self.stage.lrs) + MOST_EXTENSIONS:
+            best = self._best(points)
+            beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
+            if beyond is None:
+                break
+            points = sorted([*points, *self._points([beyond])], key=lambda p: p.lr)
+        return tuple(points)
+
+    def _points(self, lrs: Sequence[float]) -> list[GridPoint]:
+        stage, objective = self.stage, self.task.objective
+        runs = [self._run(lr, stage.lr_seed, stage.tune_steps) for lr in lrs]
+        stopping = Stopping(objective, stage.early_stop, stage.threshold)
+        traces = train(self.task, runs, stopping)
+        return [
+            GridPoint(lr, None if t.stopped else objective.score(t.signal), t.stopped)
+            for lr, t in zip(lrs, traces, strict=True)
+        ]
+
+    def _best(self, grid: Sequence[GridPoint]) -> GridPoint | None:
+        """Return the best learning rate that got through and beats the threshold."""
+        objective, threshold = self.task.objective, self.stage.threshold
+        through = [
+            (objective.key(p.score), p)
+            for p in grid
+            if p.score is not None and (threshold is None or objective.better(p.score, threshold))
+        ]
+        return min(through, key=lambda pair: pair[0])[1] if through else None
+
+    def _score(self, record: Evaluation, lr: float) -> Evaluation:
+        stage, objective = self.stage, self.task.objective
+        runs = [self._run(lr, seed, stage.steps) for seed in stage.seeds]
+        traces = train(self.task, runs, Stopping(objective))
+        scores = tuple(math.nan if t.stopped else objective.score(t.signal) for t in traces)
+        names = {name: None for t in traces for name in t.metrics}
+        record = replace(
+            record,
+            seeds=stage.seeds,
+            scores=scores,
+            metrics={n: tuple(t.metrics.get(n, math.nan) for t in traces) for n in names},
+            curve=_curve(traces),
+            ms_per_step=_ms_per_step(traces),
+            state_bytes=traces[-1].state_bytes,
+        )
+        score = sum(scores) / len(scores)
+        if not math.isfinite(score):
+            return replace(record, status=Status.DIVERGED)
+        passes = stage.threshold is None or objective.better(score, stage.threshold)
+        return replace(record, score=score, status=Status.OK if passes else Status.REJECTED)
+
+    def _run(self, lr: float, seed: int, steps: int) -> Run:
+        return Run(self.recipe, lr, seed, steps, self.stage.final, self.device)
+
+
+def _beyond(lrs: Sequence[float], best: float) -> float | None:
+    """Return the next learning rate outwards when the best is at an edge."""
+    if len(lrs) > 1 and best == lrs[-1]:
+        return best * max(lrs[-1] / lrs[-2], 2.0)
+    if len(lrs) > 1 and best == lrs[0]:
+        return best / max(lrs[1] / lrs[0], 2.0)
+    return None
+
+
+def _ms_per_step(traces: Sequence[Trace]) -> float:
+    """Return the median over runs: a run that the machine disturbed says nothing."""
+    times = sorted(t.seconds / max(t.signal[-1][0], 1) for t in traces if t.signal)
+    return times[len(times) // 2] * 1e3 if times else math.nan
+
+
+def _curve(traces: Sequence[Trace]) -> tuple[tuple[int, float], ...]:
+    """Return the mean signal over runs, thinned evenly; the last point is the last step."""
+    through = [t.signal for t in traces if not t.stopped]
+    if not through:
+        return ()
+    count = min(len(signal) for signal in through)
+    points = min(count, CURVE_POINTS)
+    kept = sorted(count - 1 - i * count // points for i in range(points))
+    return tuple(
+        (through[0][i][0], sum(signal[i][1] for signal in through) / len(through)) for i in kept
+    )

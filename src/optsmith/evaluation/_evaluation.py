@@ -1,0 +1,151 @@
+"""The record of one evaluation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from optsmith.optim import RuleOptimizer
+from optsmith.rules import Rule
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Status(StrEnum):
+    """How an evaluation ended."""
+
+    OK = "ok"
+    REJECTED = "rejected"  # trained, but its score is not better than the threshold
+    EARLY_STOPPED = "early_stopped"  # no learning rate got through the grid
+    DIVERGED = "diverged"  # the score is not a finite number
+    FAILED = "failed"  # raised an error, or its process died
+    TIMED_OUT = "timed_out"
+
+
+@dataclass(frozen=True, slots=True)
+class GridPoint:
+    """One learning rate of the grid.
+
+    Attributes:
+        lr: The learning rate.
+        score: Its score on the proxy; None when it was stopped.
+        stopped: Why it was stopped; empty when it was not.
+    """
+
+    lr: float
+    score: float | None
+    stopped: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """One recipe (a rule or a baseline) on one task.
+
+    Attributes:
+        recipe: The text of the rule, or the name of the baseline.
+        status: How it ended.
+        score: Mean over the seeds; None unless the status is `ok` or `rejected`.
+        lr: The best learning rate; None when the grid found none.
+        at_edge: Whether that is the first or last of the grid: a better one may lie beyond.
+        grid: Every learning rate tried.
+        seeds: The seeds that made the score; never the one that chose the learning rate.
+        scores: The score of each seed.
+        metrics: What the task measured at the end of each run, by name, one number a seed.
+        curve: The signal over the run, mean over the seeds, thinned: (step, value).
+        steps: Length of each run.
+        seconds: Time it took.
+        ms_per_step: Milliseconds of a training step, model and optimizer together.
+        state_bytes: Bytes of optimizer state a parameter.
+        error: What went wrong, in one line.
+    """
+
+    recipe: str
+    status: Status
+    score: float | None = None
+    lr: float | None = None
+    at_edge: bool = False
+    grid: tuple[GridPoint, ...] = ()
+    seeds: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    curve: tuple[tuple[int, float], ...] = ()
+    steps: int = 0
+    seconds: float = 0.0
+    ms_per_step: float = math.nan
+    state_bytes: float = math.nan
+    error: str = ""
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule, when the recipe is one."""
+        return Rule.parse(self.recipe)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over the seeds; NaN with fewer than two."""
+        return mean_and_spread(self.scores)[1]
+
+    def __repr__(self) -> str:
+        score = "" if self.score is None else f", score {self.score:.5g} ± {self.spread:.2g}"
+        lr = "" if self.lr is None else f", lr {self.lr:g}"
+        return f"<Evaluation {self.recipe}: {self.status.value}{score}{lr}>"
+
+    def optimizer(
+        self, params: Iterable[Tensor], total_steps: int | None = None, **settings: Any
+    ) -> RuleOptimizer:
+        """Return the rule as an optimizer, at the learning rate that was found best.
+
+        Args:
+            params: Parameters or groups of them.
+            total_steps: Length of the run, which decays need.
+            settings: Other arguments of `RuleOptimizer`; `lr` among them replaces the one found.
+        """
+        settings.setdefault("lr", self.lr)
+        return RuleOptimizer(params, self.rule, total_steps=total_steps, **settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as plain data; what is not a finite number is None."""
+        return {key: _plain(value) for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
+        """Return the evaluation that `to_json` wrote."""
+        fields = dict(data)
+        fields["status"] = Status(fields["status"])
+        fields["grid"] = tuple(GridPoint(**point) for point in fields["grid"])
+        fields["seeds"] = tuple(fields["seeds"])
+        fields["scores"] = tuple(_number(score) for score in fields["scores"])
+        fields["metrics"] = {
+            name: tuple(_number(x) for x in values) for name, values in fields["metrics"].items()
+        }
+        fields["curve"] = tuple((int(step), _number(value)) for step, value in fields["curve"])
+        for name in ("ms_per_step", "state_bytes"):
+            fields[name] = _number(fields[name])
+        return cls(**fields)
+
+
+def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    """Return mean and standard deviation; the latter is NaN for fewer than two values."""
+    mean = sum(values) / len(values) if values else math.nan
+    if len(values) < 2:
+        return mean, math.nan
+    return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

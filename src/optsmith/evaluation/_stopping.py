@@ -1,0 +1,70 @@
+"""When a run is hopeless."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from optsmith.task import Objective
+
+WINDOW = 4
+"""Steps in the moving average of a loss."""
+
+BETWEEN = (0.05, 0.20)
+"""The part of the run in which a loss that keeps rising is given up."""
+
+RISING = 0.75
+"""The share of that part's steps in which the moving average must have risen."""
+
+REACHED_BY = 0.10
+"""The part of the run after which an accuracy must have reached the threshold."""
+
+NOT_FINITE = "the signal is not finite"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What ends a run early.
+
+    Attributes:
+        objective: Tells losses from accuracies.
+        early: Whether hopeless runs are stopped; one that is not finite always is.
+        threshold: What an accuracy has to reach.
+    """
+
+    objective: Objective
+    early: bool = False
+    threshold: float | None = None
+
+    def why(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
+        """Return why to stop after `signal` of a run of `steps` steps; empty to go on."""
+        # The newest values are the ones not looked at yet, but a look costs nothing beside a step.
+        if any(not math.isfinite(value) for _, value in signal):
+            return NOT_FINITE
+        if not self.early:
+            return ""
+        if self.objective.direction == "minimize":
+            return self._rising(signal, steps)
+        return self._below(signal, steps)
+
+    def _rising(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
+        low, high = (part * steps for part in BETWEEN)
+        if not signal or signal[-1][0] < high:
+            return ""
+        values = [value for _, value in signal]
+        averages = [
+            sum(values[i - WINDOW + 1 : i + 1]) / WINDOW
+            for i in range(WINDOW - 1, len(values))
+            if low <= signal[i][0] <= high
+        ]
+        rises = [after > before for before, after in pairwise(averages)]
+        return "the loss keeps rising" if sum(rises) > RISING * max(len(rises), 1) else ""
+
+    def _below(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
+        if self.threshold is None or not signal or signal[-1][0] < REACHED_BY * steps:
+            return ""
+        if any(value > self.threshold for _, value in signal):
+            return ""
+        return f"not above {self.threshold:g} after {REACHED_BY:.0%} of the run"

@@ -1,0 +1,50 @@
+"""The executor without processes: debuggers, coverage and prints work as ever."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import Any
+
+from optsmith.execution._base import Executor, Function, run
+
+
+class InProcess(Executor):
+    """Runs jobs in the calling thread, one in each `wait`, which therefore ignores its timeout.
+
+    A time limit cannot be enforced here, so there is none.
+
+    Args:
+        function: Called with the context and a job.
+        context: Passed to every call.
+    """
+
+    workers = 1
+
+    def __init__(self, function: Function, context: Any) -> None:
+        self._function = function
+        self._context = context
+        self._jobs: deque[tuple[Hashable, Any]] = deque()
+        self._closed = False
+
+    def submit(self, key: Hashable, job: Any) -> None:
+        self._check_open()
+        self._jobs.append((key, job))
+
+    def wait(self, timeout: float | None = None) -> list[tuple[Hashable, Any]]:
+        self._check_open()
+        if not self._jobs:
+            return []
+        from optsmith.execution._torch import one_thread
+
+        key, job = self._jobs.popleft()
+        with one_thread():
+            return [(key, run(self._function, self._context, job))]
+
+    def close(self) -> None:
+        self._closed = True
+        self._jobs.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the executor is closed")

@@ -1,0 +1,99 @@
+"""A place for one worker: it is started when needed, and replaced when it fails."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from typing import Any
+
+from optsmith._errors import StudyError
+from optsmith.execution._base import Lost, one_line
+from optsmith.execution._remote import DiedError, LateError, Remote
+
+ATTEMPTS = 2
+"""How often a job is tried when its worker dies: the second time it is the job's own fault."""
+
+
+class Slot:
+    """Runs jobs one after the other, each on a worker that is ready for it.
+
+    All methods but `stop` belong to one thread.
+
+    Args:
+        setup: First message to a worker.
+        time_limit: Seconds that a job may take; starting a worker does not count.
+    """
+
+    def __init__(self, setup: bytes, time_limit: float | None) -> None:
+        self._setup = setup
+        self._time_limit = time_limit
+        self._remote: Remote | None = None
+        self._lock = threading.Lock()
+        self._stopped = False
+
+    def run(self, job: bytes) -> Any:
+        """Return a job's result, or a `Lost`.
+
+        Raises:
+            StudyError: No worker can be started, or the slot was stopped.
+        """
+        endings: list[str] = []
+        seconds = 0.0
+        while len(endings) < ATTEMPTS:
+            remote = self._ready()
+            begun = time.monotonic()
+            try:
+                answer = remote.ask(job, self._time_limit)
+            except LateError:
+                self.close()
+                seconds += time.monotonic() - begun
+                return Lost("timed_out", f"took longer than {self._time_limit:g} s", seconds)
+            except DiedError as error:
+                self.close()
+                seconds += time.monotonic() - begun
+                endings.append(str(error))
+            else:
+                return _read(answer, seconds + time.monotonic() - begun)
+        first, second = endings
+        message = f"{first}, twice" if first == second else f"{first}, and the next {second}"
+        return Lost("died", f"its worker process {message}", seconds)
+
+    def _ready(self) -> Remote:
+        if self._remote is not None and self._remote.alive:
+            return self._remote
+        self.close()  # what died between two jobs is nobody's fault
+        with self._lock:
+            if self._stopped:
+                raise StudyError("the executor is closed")
+            self._remote = remote = Remote()
+        try:
+            reason = pickle.loads(remote.ask(self._setup))  # noqa: S301 (from our own worker)
+        except DiedError as error:
+            words = remote.last_words
+            reason = f"it {error}" + (f' after saying "{words}"' if words else "")
+        if reason is not None:
+            raise StudyError(f"a worker process cannot start: {reason}")
+        return remote
+
+    def stop(self) -> None:
+        """End the running job and start no other, from any thread."""
+        with self._lock:
+            self._stopped = True
+            if self._remote is not None:
+                self._remote.kill()
+
+    def close(self) -> None:
+        """End the worker, if there is one; the next job gets another."""
+        with self._lock:
+            if self._remote is not None:
+                self._remote.close()
+            self._remote = None
+
+
+def _read(answer: bytes, seconds: float) -> Any:
+    try:
+        result = pickle.loads(answer)  # noqa: S301 (from our own worker)
+    except Exception as error:
+        return Lost("raised", f"the result cannot be unpickled: {one_line(error)}", seconds)
+    return result

@@ -1,0 +1,52 @@
+"""Torch's global settings, which a worker must have in common with its coordinator."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Give torch one thread, as workers have: sums over several round differently."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _set_deterministic(value: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(value[0], warn_only=value[1])
+
+
+# What scripts set at the top and a new process would not know.
+_SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+    "dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "device": (torch.get_default_device, torch.set_default_device),
+    "matmul": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
+    "deterministic": (
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        _set_deterministic,
+    ),
+}
+
+
+def current_settings() -> dict[str, Any]:
+    """Return the settings of this process."""
+    return {name: get() for name, (get, _) in _SETTINGS.items()}
+
+
+def apply_settings(settings: dict[str, Any]) -> None:
+    """Make them the settings of this process."""
+    for name, value in settings.items():
+        get, change = _SETTINGS[name]
+        if get() != value:  # even the default device costs time on every call once it is set
+            change(value)

@@ -1,0 +1,92 @@
+"""Baselines: torch's own optimizers, with the schedules that our rules carry inside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
+from torch.optim.lr_scheduler import LambdaLR
+
+from optsmith._errors import TaskError
+from optsmith._registry import did_you_mean
+
+_OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
+    "sgd": (SGD, {}),
+    "momentum": (SGD, {"momentum": 0.9}),
+    "nesterov": (SGD, {"momentum": 0.9, "nesterov": True}),
+    "adam": (Adam, {}),
+    "adamw": (AdamW, {}),
+    "rmsprop": (RMSprop, {}),
+}
+
+# The decays of our rules, as functions of tau = t/(T + 1): a baseline without one is unfair.
+_SCHEDULES: dict[str, Callable[[float], float]] = {
+    "constant": lambda tau: 1.0,
+    "linear": lambda tau: 1.0 - tau,
+    "cosine": lambda tau: 0.5 * (1.0 + math.cos(math.pi * tau)),
+}
+
+PREFIX = "torch:"
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An optimizer of torch with a learning-rate schedule; `str` gives `torch:adam+cosine`.
+
+    Attributes:
+        optimizer: A name such as `adam`.
+        schedule: `constant`, `linear` or `cosine`.
+    """
+
+    optimizer: str
+    schedule: str = "constant"
+
+    @classmethod
+    def parse(cls, text: str) -> Baseline:
+        """Return the baseline that `torch:adam` or `torch:adam+linear` names.
+
+        Raises:
+            TaskError: There is no such optimizer or schedule.
+        """
+        optimizer, _, schedule = text.removeprefix(PREFIX).partition("+")
+        for name, known in ((optimizer, _OPTIMIZERS), (schedule or "constant", _SCHEDULES)):
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
+                raise TaskError(f'there is no baseline "{text}": "{name}" is unknown{hint}')
+        return cls(optimizer, schedule or "constant")
+
+    def build(self, params: Iterable[Tensor], lr: float, total_steps: int) -> Optimizer:
+        """Return the optimizer; its schedule goes on by itself at each step."""
+        kind, settings = _OPTIMIZERS[self.optimizer]
+        optimizer = kind(params, lr=lr, **settings)  # type: ignore[call-arg]
+        if self.schedule != "constant":
+            _schedule(optimizer, _SCHEDULES[self.schedule], total_steps)
+        return optimizer
+
+    def __str__(self) -> str:
+        suffix = "" if self.schedule == "constant" else f"+{self.schedule}"
+        return f"{PREFIX}{self.optimizer}{suffix}"
+
+
+def _schedule(optimizer: Optimizer, factor: Callable[[float], float], total_steps: int) -> None:
+    scheduler = LambdaLR(
+        optimizer, lambda done: factor(min(done + 1, total_steps) / (total_steps + 1))
+    )
+
+    def advance(*_: Any) -> None:
+        scheduler.step()
+
+    optimizer.register_step_post_hook(advance)
+
+
+def _all() -> Mapping[str, Baseline]:
+    every = [Baseline(optimizer, schedule) for optimizer in _OPTIMIZERS for schedule in _SCHEDULES]
+    return {str(baseline): baseline for baseline in every}
+
+
+baselines: Mapping[str, Baseline] = _all()
+"""Every optimizer with every schedule, by name."""

@@ -1,0 +1,52 @@
+"""Recipes: what can train a model, a rule of ours or a baseline of torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from optsmith._zoo import named_rule
+from optsmith.optim._baselines import PREFIX, Baseline
+from optsmith.optim._optimizer import RuleOptimizer
+from optsmith.rules import Rule
+
+Recipe = Rule | Baseline
+
+
+def parse_recipe(text: str) -> Recipe:
+    """Return the recipe that a text names: a rule, a zoo name, or a baseline (`torch:adam`).
+
+    Raises:
+        OptsmithError: It names none.
+    """
+    return Baseline.parse(text) if text.startswith(PREFIX) else named_rule(text)
+
+
+def build(
+    recipe: Recipe, params: Iterable[Tensor], lr: float, total_steps: int, seed: int = 0
+) -> Optimizer:
+    """Return a fresh optimizer for one run.
+
+    Args:
+        recipe: The rule or baseline.
+        params: What it trains.
+        lr: Learning rate.
+        total_steps: Length of the run.
+        seed: Seed of `drop` masks.
+    """
+    if isinstance(recipe, Baseline):
+        return recipe.build(params, lr, total_steps)
+    return RuleOptimizer(params, recipe, lr=lr, total_steps=total_steps, seed=seed)
+
+
+def state_bytes(optimizer: Optimizer) -> float:
+    """Return the bytes of state a parameter takes."""
+    count = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
+    tensors = (
+        value for state in optimizer.state.values() for value in state.values()
+        if isinstance(value, Tensor) and value.ndim
+    )  # fmt: skip
+    total = sum(int(tensor.nbytes) for tensor in tensors)
+    return float(total / max(count, 1))

@@ -1,0 +1,222 @@
+"""Charts as SVG without a fixed size: a small kit of scales, axes and marks.
+
+Places are given in per cent of the plot, sizes in pixels. So a chart fills any width while its text
+and dots keep their size, on a phone as on a wall, without a script. Only lines through many points
+need a nested drawing that is stretched, with strokes that are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from optsmith.report._html import Content, Markup, tag
+from optsmith.report._values import count, shortest, significant
+
+RUG = 9
+"""Height in pixels of a mark at the border."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A map from values to per cent of the plot.
+
+    Attributes:
+        low: The value at one end.
+        high: The value at the other end; above `low`.
+        log: Whether equal ratios have equal distances.
+        upward: Whether it is a y axis, on which large values are at the top: near 0 %.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    upward: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Return the place of a value; values outside are held at the border."""
+        value = min(max(value, self.low), self.high)
+        low, high = self.low, self.high
+        if self.log:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        share = 100 * (value - low) / (high - low)
+        return round(100 - share if self.upward else share, 2)
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value lies on the axis."""
+        return self.low <= value <= self.high
+
+    def ticks(self, most: int = 6) -> list[float]:
+        """Return round values along the axis, at most `most` or a few more."""
+        if self.log:
+            for digits in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+                found = self._powers(digits, 1)
+                if 3 <= len(found) <= most:
+                    return found
+            decades = math.log10(self.high / self.low)
+            if decades > 2:
+                return self._powers((1,), math.ceil(decades / most))
+        return self._multiples(most)
+
+    def _powers(self, digits: Sequence[int], every: int) -> list[float]:
+        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+        found = [d * 10.0**e for e in range(first, last + 1) if e % every == 0 for d in digits]
+        return [value for value in found if self.holds(value)]
+
+    def _multiples(self, most: int) -> list[float]:
+        step = round_step((self.high - self.low) / most)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [i * step for i in range(first, last + 1)]
+
+
+def round_step(least: float) -> float:
+    """Return the smallest 1, 2 or 5 times a power of ten that is at least `least`."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(power * d for d in (1, 2, 5, 10) if power * d >= least * (1 - 1e-9))
+
+
+def scale_for(values: Iterable[float], ratio_for_log: float = math.inf) -> Scale:
+    """Return a y scale that holds values with some air.
+
+    Args:
+        values: At least one finite number.
+        ratio_for_log: From which ratio of the largest to the smallest the scale is logarithmic;
+            values that are not all positive are never shown so.
+    """
+    values = list(values)
+    low, high = min(values), max(values)
+    if low > 0 and high / low >= ratio_for_log:
+        air = (high / low) ** 0.06
+        return Scale(low / air, high * air, log=True, upward=True)
+    air = 0.06 * (high - low) or 0.1 * abs(low) or 1.0
+    return Scale(low - air, high + air, upward=True)
+
+
+def tick_labels(ticks: Sequence[float], log: bool) -> list[str]:
+    """Return one text for each tick; on even axes, all with the decimals of the step."""
+    if log:
+        return [shortest(tick) for tick in ticks]
+    if all(tick == int(tick) and abs(tick) < 1e5 for tick in ticks):
+        return [count(tick) for tick in ticks]
+    step = min((b - a for a, b in pairwise(ticks)), default=0.0)
+    largest = max(map(abs, ticks), default=0.0)
+    if not step or largest >= 1e5 or largest / step > 1e3 or step < 1e-4:
+        return [significant(tick, 2) if tick else "0" for tick in ticks]
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    return [f"{tick:,.{decimals}f}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+
+
+def at(percent: float) -> str:
+    """Return a place as SVG writes it."""
+    return f"{percent:g}%"
+
+
+def y_axis(scale: Scale, title: str) -> Markup:
+    """Return the lines across the plot with their values, and the title above them."""
+    ticks = scale.ticks()
+    parts: list[Content] = []
+    for tick, label in zip(ticks, tick_labels(ticks, scale.log), strict=True):
+        y = at(scale(tick))
+        parts.append(tag("line", x1=0, x2="100%", y1=y, y2=y, class_="grid"))
+        parts.append(tag("text", label, x=-8, y=y, dy="0.32em", class_="tick end"))
+    hint = " · log scale" if scale.log else ""
+    parts.append(tag("text", title + hint, x=0, y=0, class_="axis above"))
+    return tag("g", parts)
+
+
+def x_axis(scale: Scale, title: str, ticks: Sequence[float]) -> Markup:
+    """Return the base line with values under it, and the title at its end."""
+    parts: list[Content] = [tag("line", x1=0, x2="100%", y1="100%", y2="100%", class_="base")]
+    for tick, label in zip(ticks, tick_labels(ticks, scale.log), strict=True):
+        x = at(scale(tick))
+        parts.append(tag("text", label, x=x, y="100%", dy=18, class_="tick middle"))
+    parts.append(tag("text", title, x="100%", y="100%", dy=36, class_="axis end"))
+    return tag("g", parts)
+
+
+def dot(x: float, y: float, tip: str, radius: float = 3.5, class_: str = "dot") -> Markup:
+    """Return a round mark with what a reader is told who points at it."""
+    return tag("circle", tag("title", tip), cx=at(x), cy=at(y), r=radius, class_=class_)
+
+
+def border_tick(x: float, at_top: bool, tip: str) -> Markup:
+    """Return a short mark at the edge of the plot, for what has no place inside it."""
+    return tag(
+        "rect",
+        tag("title", tip),
+        x=at(x),
+        y="0" if at_top else "100%",
+        width=2,
+        height=RUG,
+        transform=f"translate(-1 {0 if at_top else -RUG})",
+        class_="rug",
+    )
+
+
+def line(points: Sequence[tuple[float, float]], class_: str) -> Markup:
+    """Return a line through places of the plot."""
+    path = "".join(f"{'L' if i else 'M'}{x:g} {y:g}" for i, (x, y) in enumerate(points))
+    return tag("path", d=path, class_=class_, vector_effect="non-scaling-stroke")
+
+
+def stair(points: Sequence[tuple[float, float]], until: float, class_: str) -> Markup:
+    """Return a line that stays level until the next place, and goes on to `until`."""
+    corners: list[tuple[float, float]] = []
+    for x, y in points:
+        if corners:
+            corners.append((x, corners[-1][1]))
+        corners.append((x, y))
+    return line([*corners, (until, corners[-1][1])], class_)
+
+
+def line_key(class_: str) -> Markup:
+    """Return a piece of a line for a legend."""
+    piece = tag("line", x1=0, x2="100%", y1="50%", y2="50%", class_=class_)
+    return tag("svg", piece, class_="key-line", aria_hidden="true")
+
+
+def stretched(*content: Content) -> Markup:
+    """Return lines that fill the plot, whatever its shape."""
+    return tag(
+        "svg", content, viewBox="0 0 100 100", preserveAspectRatio="none", class_="stretched"
+    )
+
+
+def chart(
+    anchor: str,
+    title: str,
+    description: str,
+    *marks: Content,
+    after: Content = None,
+    kind: str = "",
+) -> Markup:
+    """Return a figure: the plot, which takes the keyboard's focus, and what follows it.
+
+    Args:
+        anchor: Id of the figure.
+        title: Its name.
+        description: What it shows, for those who do not see it.
+        marks: The drawing.
+        after: Legends and the like.
+        kind: Classes of the figure: `labelled` leaves room for words around the plot.
+    """
+    drawing = tag(
+        "svg",
+        tag("title", title, id=f"{anchor}-name"),
+        tag("desc", description, id=f"{anchor}-text"),
+        marks,
+        role="img",
+        aria_labelledby=f"{anchor}-name {anchor}-text",
+    )
+    plot = tag(
+        "div",
+        drawing,
+        class_="plot",
+        role="group",
+        tabindex=0,
+        aria_label=f"{title}; arrow keys go through its points",
+    )
+    return tag("figure", plot, after, class_=f"chart {kind}".strip(), id=anchor)

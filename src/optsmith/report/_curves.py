@@ -1,0 +1,102 @@
+"""The learning curves of the winner and of each baseline at its best."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from optsmith.report._charts import (
+    Scale,
+    chart,
+    line,
+    line_key,
+    scale_for,
+    stretched,
+    x_axis,
+    y_axis,
+)
+from optsmith.report._html import Markup, section, tag
+from optsmith.report._rows import Row, grouped, is_rule, name_of
+from optsmith.report._values import finite
+
+Points = list[tuple[float, float]]
+
+PALETTE = 6
+"""Colours and dashes for baselines in the style sheet; they repeat after that."""
+
+
+def drawn_rows(rows: Sequence[Row], winner: str = "") -> list[Row]:
+    """Return the winner, or else the best rule, and each baseline with its best schedule.
+
+    Args:
+        rows: The final comparison, best first.
+        winner: The text of the winning rule.
+    """
+    usable = [row for row in rows if row["status"] == "ok" and len(_points(row)) > 1]
+    rules, baselines = grouped(usable)
+    rules.sort(key=lambda i: usable[i]["label"] != winner)
+    return [usable[i] for i in [*rules[:1], *(group[0] for group in baselines)]]
+
+
+def _points(row: Row) -> Points:
+    return [
+        (float(step), float(value))
+        for step, value in row.get("curve") or []
+        if finite(step) is not None and finite(value) is not None
+    ]
+
+
+def _styles(rows: Sequence[Row]) -> list[str]:
+    numbers = iter(range(len(rows)))
+    return ["ours" if is_rule(row) else f"series s{next(numbers) % PALETTE}" for row in rows]
+
+
+def _values_block(rows: Sequence[Row], curves: Sequence[Points], x: Scale) -> Markup:
+    """Return what the script reads out under the pointer; data, which a browser never runs."""
+    series = [
+        {"name": name_of(row), "points": [(x(s), s, float(f"{v:.4g}")) for s, v in points]}
+        for row, points in zip(rows, curves, strict=True)
+    ]
+    text = json.dumps(series, separators=(",", ":")).replace("<", "\\u003c")
+    return Markup(f'<script type="application/json">{text}</script>')
+
+
+def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
+    """Return the learning curves, or None when there are none."""
+    rows = drawn_rows(final.get("rows") or [], winner)
+    if not rows:
+        return None
+    curves = [_points(row) for row in rows]
+    values = [value for points in curves for _, value in points]
+    steps = [step for points in curves for step, _ in points]
+    # A signal that falls, such as a loss, tells most near its end: there ratios count.
+    falling = sum(points[-1][1] < points[0][1] for points in curves) > len(curves) / 2
+    y = scale_for(values, 8 if falling else math.inf)
+    x = Scale(min(0.0, *steps), max(1.0, *steps))
+    styles = _styles(rows)
+    lines = [
+        line([(x(step), y(value)) for step, value in points], style)
+        for points, style in zip(curves, styles, strict=True)
+    ]
+    keys = [
+        tag("li", line_key(style), name_of(row)) for row, style in zip(rows, styles, strict=True)
+    ]
+    drawing = chart(
+        "curves-chart",
+        "Learning curves",
+        "The training signal of " + "; ".join(map(name_of, rows)) + ".",
+        y_axis(y, "training signal"),
+        x_axis(x, "step", x.ticks()),
+        # The winner is drawn last, over the others.
+        stretched(reversed(lines)),
+        after=[tag("ul", keys, class_="legend"), _values_block(rows, curves, x)],
+    )
+    return section(
+        "curves",
+        "Learning curves",
+        drawing,
+        lead="Mean over the seeds: the winner, and each baseline with the schedule that suits "
+        "it best.",
+    )

@@ -1,0 +1,148 @@
+"""The report of a search as one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from optsmith.report._curves import curves_section
+from optsmith.report._front import front_section
+from optsmith.report._history import history_section
+from optsmith.report._html import Content, Markup, markup, tag
+from optsmith.report._repeat import repeat_section
+from optsmith.report._screened import early_stop_rate, screened_section, trained
+from optsmith.report._table import final_section
+from optsmith.report._tree import tree_section
+from optsmith.report._values import Objective, count, duration
+from optsmith.report._winner import winner_section
+
+NAVIGATION = {
+    "winner": "Winner",
+    "final": "Comparison",
+    "curves": "Curves",
+    "history": "History",
+    "front": "Length",
+    "tree": "Super-tree",
+    "screened": "Screening",
+    "repeat": "Repeat",
+}
+
+ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E"
+    "%3Cpath d='M1 2q3 11 14 12' fill='none' stroke='%23c2410c' stroke-width='3' "
+    "stroke-linecap='round'/%3E%3C/svg%3E"
+)
+"""A falling curve."""
+
+
+def _file(name: str) -> str:
+    return files("optsmith.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _policy(script: str) -> str:
+    """Return what the browser is told to allow: our own script, our styles, no network at all."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _head(title: str, script: str) -> Markup:
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{title} – Optsmith"),  # noqa: RUF001 - an en dash
+        tag("link", rel="icon", href=ICON),
+        tag("style", Markup(_file("page.css"))),
+    )
+
+
+def _top(data: Mapping[str, Any], objective: Objective) -> Markup:
+    task = data.get("task") or {}
+    state = "Finished search" if data.get("finished") else "Unfinished search"
+    threshold = objective.quantity.text(task.get("threshold"), 2)
+    words = f"{objective.quantity.name}, {objective.direction}"
+    if task.get("threshold") is not None:
+        words += f"; accepted if better than {threshold}"
+    theme = tag("button", "Dark", type="button", id="theme", hidden=True)
+    created = data.get("created")
+    return tag(
+        "header",
+        tag("p", "Optsmith", tag("span", state), tag("span", created) if created else None, theme,
+            class_="eyebrow"),
+        tag("h1", data.get("title") or task.get("name") or "Search"),
+        tag("p", task["description"], class_="lead") if task.get("description") else None,
+        tag("p", "Objective: ", words, class_="note"),
+    )  # fmt: skip
+
+
+def _figures(data: Mapping[str, Any]) -> Markup:
+    """Return the search in five numbers."""
+    counts = data.get("counts") or {}
+    figures = {
+        "candidates drawn": count(counts.get("drawn")),
+        "trained": count(trained(counts)),
+        "accepted": count(counts.get("accepted")),
+        "early-stop rate": early_stop_rate(counts),
+        "time": duration(data.get("seconds")),
+    }
+    pairs = [tag("div", tag("dt", name), tag("dd", text)) for name, text in figures.items()]
+    return tag("dl", pairs, class_="figures", aria_label="The search in numbers")
+
+
+def _warnings(warnings: list[str]) -> Markup | None:
+    if not warnings:
+        return None
+    items = [tag("li", warning) for warning in warnings]
+    return tag("aside", tag("strong", "Note"), tag("ul", items), class_="warnings")
+
+
+def _sections(data: Mapping[str, Any], objective: Objective) -> dict[str, Markup]:
+    history, final = data.get("history") or [], data.get("final") or {}
+    winner = (data.get("winner") or {}).get("rule", "")
+    sections = {
+        "winner": winner_section(data, objective),
+        "final": final_section(final, objective, winner),
+        "curves": curves_section(final, winner),
+        "history": history_section(history, objective),
+        "front": front_section(history, objective),
+        "tree": tree_section(data.get("tree") or [], objective),
+        "screened": screened_section(data.get("counts") or {}),
+        "repeat": repeat_section(data),
+    }
+    return {anchor: content for anchor, content in sections.items() if content is not None}
+
+
+def render(data: Mapping[str, Any]) -> str:
+    """Return the report as the text of one HTML page.
+
+    The page asks the network for nothing, and everything in `data` is shown as text: whatever a
+    rule, an error or a name contains, the browser runs our own script and no other.
+
+    Args:
+        data: The study as plain data; see `optsmith.report._data`. A number may be None, a list
+            empty, and `final` and `winner` missing.
+    """
+    objective = Objective.of(data.get("task") or {})
+    sections = _sections(data, objective)
+    script = _file("page.js")
+    links = [tag("a", NAVIGATION[anchor], href=f"#{anchor}") for anchor in sections]
+    first, *rest = sections.values()
+    body: list[Content] = [
+        tag("a", "Skip to the winner", href="#winner", class_="skip"),
+        _top(data, objective),
+        tag("nav", links, aria_label="Sections"),
+        tag("main", first, _warnings(data.get("warnings") or []), _figures(data), rest),
+        tag("div", id="tip", role="status", hidden=True),
+        tag("script", Markup(script)),
+    ]
+    title = data.get("title") or "Search"
+    page = tag("html", _head(title, script), tag("body", body), lang="en")
+    return f"<!doctype html>\n{markup(page)}\n"

@@ -1,0 +1,48 @@
+"""What it takes to repeat the search: the command, the settings, the versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from optsmith.report._html import Content, Markup, section, tag
+from optsmith.report._values import duration, finite
+from optsmith.report._winner import copyable
+
+
+def _text(value: Any) -> str:
+    """Return a setting as one would write it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "–"}[value]  # noqa: RUF001 - an en dash
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _list(title: str, items: Mapping[str, Any]) -> list[Content]:
+    if not items:
+        return []
+    pairs = [
+        tag("div", tag("dt", str(name).replace("_", " ")), tag("dd", _text(value)))
+        for name, value in items.items()
+    ]
+    return [tag("h3", title), tag("dl", pairs, class_="settings")]
+
+
+def repeat_section(data: Mapping[str, Any]) -> Markup | None:
+    """Return the command, settings and versions, or None when nothing of it is known."""
+    if not (data.get("command") or data.get("settings") or data.get("versions")):
+        return None
+    command, seconds = data.get("command"), finite(data.get("seconds"))
+    took = None if seconds is None else f"The search took {duration(seconds)}."
+    return section(
+        "repeat",
+        "Repeat it",
+        copyable(command, "the command") if command else None,
+        _list("Settings", data.get("settings") or {}),
+        _list("Versions", data.get("versions") or {}),
+        lead=took,
+    )

@@ -1,0 +1,184 @@
+"""The super-tree as the search went down it: the children of each level, and the path taken."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from optsmith.report._html import Content, Markup, code, joined, section, tag
+from optsmith.report._values import Objective, count, finite, finites, plural
+
+Level = Mapping[str, Any]
+Child = Mapping[str, Any]
+
+
+def ordered(level: Level, objective: Objective) -> list[Child]:
+    """Return the children of a level, best score first, those without a score last."""
+
+    def key(child: Child) -> tuple[bool, float]:
+        score = finite(child["score"])
+        return score is None, 0.0 if score is None else objective.cost(score)
+
+    return sorted(level["children"], key=key)
+
+
+class _Shades:
+    """How good a score is among all scores of the tree: 1 for the best, 0 for the worst.
+
+    By rank: a few hopeless children would leave all others in one shade.
+    """
+
+    def __init__(self, tree: Sequence[Level], objective: Objective) -> None:
+        scores = finites(child["score"] for level in tree for child in level["children"])
+        self._costs = sorted(objective.cost(score) for score in scores)
+        self._objective = objective
+
+    def __call__(self, score: float) -> float:
+        rank = bisect_left(self._costs, self._objective.cost(score))
+        return round(1 - rank / max(1, len(self._costs) - 1), 3)
+
+
+def _words(child: Child, chosen: bool, objective: Objective) -> list[str]:
+    """Return the facts of a child, each a short phrase."""
+    score = finite(child["score"])
+    if score is None:
+        facts = ["no sample scored"]
+    else:
+        facts = [
+            f"{objective.quantity.name} {objective.quantity.text(score)}",
+            "1 sample" if child["count"] == 1 else f"mean of {count(child['count'])} samples",
+        ]
+    if child["is_leaf"]:
+        facts.append("a complete rule, so nothing lies below it")
+    if chosen:
+        facts.append("chosen: the search went on from here")
+    return facts
+
+
+def _label(child: Child, level: Level) -> str:
+    """Return the operator, with its slots where two are written alike: -? and ? - ?."""
+    sign: str = child["operator"]
+    if [other["operator"] for other in level["children"]].count(sign) == 1:
+        return sign
+    opened = child["node"].count("?") - level["node"].count("?")
+    return f"? {sign} ?" if opened > 0 else f"{sign}?"
+
+
+def _button(
+    child: Child, label: str, chosen: bool, shades: _Shades, objective: Objective
+) -> Markup:
+    score = finite(child["score"])
+    kinds = ["child"]
+    kinds += ["leaf"] if child["is_leaf"] else []
+    kinds += ["unseen"] if score is None else []
+    kinds += ["chosen"] if chosen else []
+    facts = joined(" · ", _words(child, chosen, objective))
+    return tag(
+        "button",
+        tag("span", label, class_="operator"),
+        tag("span", "leaf", class_="mark") if child["is_leaf"] else None,
+        None if score is None else tag("span", objective.quantity.text(score, 3), class_="mean"),
+        None if score is None else tag("span", f"×{child['count']}", class_="count"),  # noqa: RUF001
+        type="button",
+        class_=" ".join(kinds),
+        style=None if score is None else f"--shade:{shades(score)}",
+        title=f"{child['node']}: {', '.join(_words(child, chosen, objective))}",
+        data_node=child["node"],
+        data_facts=facts,
+    )
+
+
+def _fan(start: float, count: int, chosen: int | None, rows: int) -> Markup:
+    """Return the branches from one height on the left to every row on the right."""
+    lines: list[Content] = []
+    for i in [*(i for i in range(count) if i != chosen), *([] if chosen is None else [chosen])]:
+        end = i + 0.5
+        curve = f"M0 {start:g}C50 {start:g} 50 {end:g} 100 {end:g}"
+        class_ = "branch taken" if i == chosen else "branch"
+        lines.append(tag("path", d=curve, class_=class_, vector_effect="non-scaling-stroke"))
+    return tag(
+        "svg",
+        lines,
+        viewBox=f"0 0 100 {rows}",
+        preserveAspectRatio="none",
+        style=f"--rows:{rows}",
+        class_="fan",
+        aria_hidden="true",
+    )
+
+
+def _place(children: Sequence[Child], chosen: str | None) -> int | None:
+    nodes = [child["node"] for child in children]
+    return nodes.index(chosen) if chosen in nodes else None
+
+
+def _head(level: Level) -> Markup:
+    usual = f"{level['accepted']} accepted"
+    ended = level.get("ended") or usual
+    return tag(
+        "div",
+        tag("h3", f"Level {level['level'] + 1}"),
+        tag("p", "below ", code(level["node"])),
+        tag(
+            "p",
+            f"{plural(level['draws'], 'draw', 'draws')}, {count(level['accepted'])} accepted",
+            None if ended == usual else f"; ended: {ended}",
+            class_="note",
+        ),
+        class_="level-head",
+    )
+
+
+def _drawing(tree: Sequence[Level], objective: Objective) -> Markup:
+    shades = _Shades(tree, objective)
+    columns = [ordered(level, objective) for level in tree]
+    rows = max(map(len, columns))
+    start: float = len(columns[0]) / 2
+    parts: list[Content] = []
+    for level, children in zip(tree, columns, strict=True):
+        chosen = _place(children, level["chosen"])
+        buttons = [
+            tag("li", _button(child, _label(child, level), i == chosen, shades, objective))
+            for i, child in enumerate(children)
+        ]
+        name = f"Level {level['level'] + 1}, children of {level['node']}"
+        parts += [
+            _fan(start, len(children), chosen, rows),
+            _head(level),
+            tag("ul", buttons, class_="level", aria_label=name),
+        ]
+        start = 0.5 if chosen is None else chosen + 0.5
+    return tag("div", parts, class_="tree", style=f"--levels:{len(tree)}")
+
+
+LEGEND = (
+    ("shade", "mean score, from best to worst"),
+    ("leaf", "leaf: a complete rule"),
+    ("unseen", "no sample scored"),
+    ("chosen", "the path taken"),
+)
+
+
+def tree_section(tree: Sequence[Level], objective: Objective) -> Markup | None:
+    """Return the explored super-tree, or None for searches that have none."""
+    tree = [level for level in tree if level["children"]]
+    if not tree:
+        return None
+    keys = [tag("li", tag("i", class_=f"key {kind}"), words) for kind, words in LEGEND]
+    detail = tag(
+        "p",
+        "Choose a child to see what is known of it.",
+        class_="detail",
+        id="tree-detail",
+        aria_live="polite",
+    )
+    return section(
+        "tree",
+        "The way down the super-tree",
+        detail,
+        tag("div", _drawing(tree, objective), class_="tree-scroll"),
+        tag("ul", keys, class_="legend"),
+        lead="At each level, rules were drawn below every child (an operator put in the next open "
+        "slot, ?), and the search moved to the child with the best mean score.",
+    )

@@ -1,0 +1,158 @@
+"""The rule that won: its formula, what its symbols mean, and how to use it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from optsmith._errors import RuleError
+from optsmith.report._html import Content, Markup, code, section, tag
+from optsmith.report._mathml import to_mathml
+from optsmith.report._values import Objective, decimals_for, finite, fixed, plural, shortest
+from optsmith.rules import Rule
+
+EDGE = (
+    "The best learning rate is the smallest or the largest of the grid; a better one may lie "
+    "beyond it."
+)
+
+LONG = 45
+"""Letters of a rule from which its formula is set smaller."""
+
+MEANINGS = {
+    "g": "the gradient",
+    "g2": "the gradient squared",
+    "g3": "the gradient cubed",
+    "m1": "the momentum of the gradient",
+    "m2": "the running mean of the squared gradient",
+    "m3": "the running mean of the cubed gradient",
+    "sg": "the sign of the gradient",
+    "sm1": "the sign of the momentum",
+    "Adam": "the step that Adam would take",
+    "RMSprop": "the step that RMSprop would take",
+    "ld": "linear decay over the run, from 1 to 0",
+    "cd": "cosine decay over the run, from 1 to 0",
+    "rd": "cosine decay with restarts",
+    "clip": "clips each entry to a small range",
+    "drop": "zeroes some of the entries at random",
+    "sign": "1, 0 or \N{MINUS SIGN}1, entry by entry",
+}
+
+
+def parsed(text: str) -> Rule | None:
+    """Return a rule, or None when it uses operators that are not registered here."""
+    try:
+        return Rule.parse(text)
+    except RuleError:
+        return None
+
+
+def formula(text: str, latex: str | None = None) -> Markup:
+    """Return a rule as mathematics, or as its text when it cannot be set."""
+    rule = None if latex else parsed(text)
+    math = to_mathml(latex or (rule.latex() if rule else ""))
+    return math or tag("p", code(text), class_="plain-formula")
+
+
+def copyable(text: str, what: str) -> Markup:
+    """Return a line of code with a button that copies it."""
+    button = tag("button", "Copy", type="button", hidden=True, aria_label=f"Copy {what}")
+    # Browsers break lines after hyphens, which would tear options apart.
+    words = [tag("span", word) if "-" in word else word for word in re.split(r"(\s+)", text)]
+    return tag("div", tag("pre", tag("code", words)), button, class_="copy")
+
+
+def shell(argument: str) -> str:
+    """Return an argument in quotes that shells leave alone."""
+    if not any(character in argument for character in '"$`\\!'):
+        return f'"{argument}"'
+    return "'" + argument.replace("'", "'\\''") + "'"
+
+
+def _facts(winner: Mapping[str, Any], objective: Objective) -> Markup:
+    quantity = objective.quantity
+    mean, spread = quantity.shown(winner.get("score")), quantity.shown(winner.get("spread"))
+    decimals = decimals_for([mean], [spread])
+    score = fixed(mean, decimals)
+    if spread is not None:
+        score += f" ± {fixed(spread, decimals)}"
+    seeds = winner.get("seeds")
+    edge = tag("small", EDGE) if winner.get("at_edge") else None
+    facts: list[tuple[str, Content, Content]] = [
+        ("learning rate", shortest(winner.get("lr")), edge),
+        ("length", plural(winner.get("length"), "operator", "operators"), None),
+        (
+            f"{quantity.name} in the search",
+            score + quantity.suffix,
+            tag("small", f"mean over {plural(seeds, 'seed', 'seeds')}") if seeds else None,
+        ),
+    ]
+    pairs = [tag("div", tag("dt", name), tag("dd", value, note)) for name, value, note in facts]
+    return tag("dl", pairs, class_="facts")
+
+
+def _glossary(text: str) -> Markup | None:
+    rule = parsed(text)
+    names = dict.fromkeys(operator.name for operator in rule.operators) if rule else {}
+    known = [(name, MEANINGS[name]) for name in names if name in MEANINGS]
+    if not known:
+        return None
+    items = [tag("div", tag("dt", code(name)), tag("dd", words)) for name, words in known]
+    return tag("dl", items, class_="glossary")
+
+
+def _usage(winner: Mapping[str, Any]) -> list[Content]:
+    text = winner["rule"]
+    lr = finite(winner.get("lr"))
+    rate = "" if lr is None else f"lr={lr:g}, "
+    python = (
+        "from optsmith import Rule, RuleOptimizer\n\n"
+        f"rule = Rule.parse({json.dumps(text)})\n"
+        "optimizer = RuleOptimizer(\n"
+        f"    model.parameters(), rule,\n    {rate}total_steps=total_steps,\n)"
+    )
+    return [
+        tag("h3", "Use it"),
+        tag(
+            "div",
+            tag("div", tag("p", "As a file that needs torch alone", class_="note"),
+                copyable(f"optsmith export {shell(text)} -o my_optimizer.py", "the command")),
+            tag("div", tag("p", "Or with Optsmith installed", class_="note"),
+                copyable(python, "the Python code")),
+            class_="usage",
+        ),
+    ]  # fmt: skip
+
+
+def winner_section(data: Mapping[str, Any], objective: Objective) -> Markup:
+    """Return the winner, or a sentence on why there is none."""
+    winner = data.get("winner")
+    title = "The rule it found" if data.get("finished") else "The best rule so far"
+    if not winner:
+        words = (
+            "No rule was accepted: every candidate was screened out, failed, or did not score "
+            "better than the threshold."
+            if data.get("finished")
+            else "No rule has been accepted yet."
+        )
+        return section("winner", title, tag("p", words, class_="verdict none"))
+    simplified = winner.get("simplified")
+    shorter = simplified and simplified != winner["rule"]
+    verdict = data.get("verdict")
+    return section(
+        "winner",
+        title,
+        tag("div", formula(winner["rule"], winner.get("latex")), tabindex=0,
+            class_="formula long" if len(winner["rule"]) > LONG else "formula"),
+        tag("p", "Each step subtracts the learning rate times this from the parameters.",
+            class_="note"),
+        _glossary(winner["rule"]),
+        copyable(winner["rule"], "the rule"),
+        [tag("p", "Simplified, the same function:", class_="note"),
+         tag("div", formula(simplified), class_="formula small", tabindex=0)] if shorter else None,
+        tag("p", verdict, class_="verdict") if verdict else None,
+        _facts(winner, objective),
+        _usage(winner),
+    )  # fmt: skip

@@ -1,0 +1,60 @@
+"""`optsmith.evaluate`: recipes compared on a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from optsmith._errors import TaskError
+from optsmith.evaluation import Comparison, Evaluation
+from optsmith.execution import default_workers, make_executor
+from optsmith.optim import Recipe, parse_recipe
+from optsmith.study._bench import Bench, evaluate_all, evaluate_job
+from optsmith.task import Protocol, Task, find_task
+
+
+def evaluate(
+    task: Task | str,
+    recipes: Iterable[Recipe | str],
+    *,
+    preset: str = "quick",
+    protocol: Protocol | None = None,
+    workers: int | None = None,
+    time_limit: float | None = None,
+    device: str = "cpu",
+    data_dir: Path | None = None,
+    observer: Callable[[Evaluation], None] = lambda _: None,
+) -> Comparison:
+    """Compare rules and baselines on a task, as the end of a search does.
+
+    Each gets its learning rate from the same grid, on a seed that scores nothing, and is scored at
+    full length on seeds and data that no search uses.
+
+    Args:
+        task: The task, or the name of one.
+        recipes: Rules or baselines, or their texts: a rule, a zoo name, `torch:adam+cosine`.
+        preset: Name of the task's settings.
+        protocol: How recipes are scored, instead of the preset's.
+        workers: Processes that evaluate; 0 evaluates in this one. By default, one for each core.
+        time_limit: Seconds that one evaluation may take; needs workers.
+        device: Where to train.
+        data_dir: Where to look for a named task's data first.
+        observer: Called with each evaluation when it is done.
+
+    Raises:
+        OptsmithError: There is no such task or recipe.
+    """
+    chosen = {str(r): r for r in (parse_recipe(r) if isinstance(r, str) else r for r in recipes)}
+    if not chosen:
+        raise TaskError("there is nothing to evaluate: give a rule or a baseline")
+    if isinstance(task, str):
+        task = find_task(task, data_dir)
+    stage = (protocol or task.preset(preset).protocol).final_stage
+    workers = default_workers() if workers is None else workers
+    rows = []
+    bench = Bench(task, {"final": stage}, device)
+    with make_executor(evaluate_job, bench, workers, time_limit) as executor:
+        for evaluation in evaluate_all(executor, "final", chosen.values()):
+            observer(evaluation)
+            rows.append(evaluation)
+    return Comparison(task.objective, tuple(rows))

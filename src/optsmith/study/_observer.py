@@ -1,0 +1,39 @@
+"""What can be watched of a search while it runs."""
+
+from __future__ import annotations
+
+from optsmith.evaluation import Evaluation
+from optsmith.searchers import Candidate, Decision, Outcome, Searcher
+from optsmith.study._settings import Settings
+from optsmith.study._tally import Tally
+
+
+class Observer:
+    """Is told of everything that happens, on the coordinator's thread; does nothing with it.
+
+    Subclasses show progress. What they raise ends the search as an interrupt would: all that is
+    finished stays recorded.
+    """
+
+    def started(
+        self, settings: Settings, searcher: Searcher, tally: Tally, workers: int, location: str
+    ) -> None:
+        """A search begins or goes on; `searcher` and `tally` can be read at any later call."""
+
+    def resumed(self, recorded: int) -> None:
+        """The study already has evaluations, which are not done again."""
+
+    def told(self, candidate: Candidate, outcome: Outcome, evaluation: Evaluation | None) -> None:
+        """A draw has been settled; with its evaluation if it was trained now or before."""
+
+    def decided(self, decision: Decision) -> None:
+        """A level has ended."""
+
+    def comparing(self, count: int) -> None:
+        """The final evaluation of so many recipes begins."""
+
+    def compared(self, evaluation: Evaluation) -> None:
+        """One of them is done."""
+
+    def finished(self) -> None:
+        """The search is over, whether it got to its end or not."""

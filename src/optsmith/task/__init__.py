@@ -1,0 +1,23 @@
+"""Tasks: what is trained, how it is scored, and the named ones."""
+
+from optsmith.task._base import Objective, Run, Task
+from optsmith.task._function import FunctionTask
+from optsmith.task._module import ModuleTask, accuracy
+from optsmith.task._named import TaskEntry, find_task, tasks
+from optsmith.task._protocol import Preset, Protocol, Stage, presets_for
+
+__all__ = [
+    "FunctionTask",
+    "ModuleTask",
+    "Objective",
+    "Preset",
+    "Protocol",
+    "Run",
+    "Stage",
+    "Task",
+    "TaskEntry",
+    "accuracy",
+    "find_task",
+    "presets_for",
+    "tasks",
+]

@@ -1,0 +1,131 @@
+"""Where a module's batches come from: tensors in memory, or any loader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from optsmith._errors import TaskError
+from optsmith.task._base import Run
+
+Batch = tuple[Any, Any]
+
+
+class Batches(Protocol):
+    """Data as a task reads it."""
+
+    def train(self, run: Run) -> Iterator[Batch]:
+        """Yield `run.steps` batches of inputs and targets, in an order that the seed decides."""
+
+    def once(self, device: torch.device) -> Iterator[Batch]:
+        """Yield everything once, in large batches, to measure on."""
+
+
+class TensorBatches:
+    """Tensors in memory; each epoch is a new permutation, and an incomplete batch is left out.
+
+    Args:
+        inputs: One row an example.
+        targets: One row an example.
+        batch_size: Examples a batch.
+    """
+
+    MEASURE = 8192
+
+    def __init__(self, inputs: Tensor, targets: Tensor, batch_size: int) -> None:
+        if len(inputs) != len(targets):
+            raise TaskError(f"there are {len(inputs)} inputs but {len(targets)} targets")
+        if batch_size < 1:
+            raise TaskError(f"batch_size must be at least 1, not {batch_size}")
+        if not len(inputs):
+            raise TaskError("there is no data to train on")
+        self.inputs, self.targets = inputs, targets
+        self.batch_size = min(batch_size, len(inputs))
+
+    def order(self, seed: int, steps: int) -> Tensor:
+        """Return the rows of each batch; every recipe sees the same for the same seed."""
+        return _order(len(self.inputs), self.batch_size, seed, steps)
+
+    def train(self, run: Run) -> Iterator[Batch]:
+        """Yield `run.steps` batches."""
+        inputs, targets = self.inputs.to(run.device), self.targets.to(run.device)
+        for rows in self.order(run.seed, run.steps).to(run.device):
+            yield inputs.index_select(0, rows), targets.index_select(0, rows)
+
+    def once(self, device: torch.device) -> Iterator[Batch]:
+        """Yield everything once."""
+        for start in range(0, len(self.inputs), self.MEASURE):
+            piece = slice(start, start + self.MEASURE)
+            yield self.inputs[piece].to(device), self.targets[piece].to(device)
+
+
+@lru_cache(maxsize=32)
+def _order(count: int, batch_size: int, seed: int, steps: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    per_epoch = count // batch_size
+    epochs = [
+        torch.randperm(count, generator=generator)[: per_epoch * batch_size]
+        for _ in range(-(-steps // per_epoch))
+    ]
+    return torch.cat(epochs).view(-1, batch_size)[:steps]
+
+
+class LoaderBatches:
+    """Any iterable of (inputs, targets), such as a DataLoader, begun anew when it ends.
+
+    torch's generator is seeded for each run, so a DataLoader shuffles alike for equal seeds.
+
+    Args:
+        loader: The iterable; it must be possible to iterate over it again.
+    """
+
+    def __init__(self, loader: Iterable[Batch]) -> None:
+        if iter(loader) is loader:
+            raise TaskError("the data can be read once only: give a list or a DataLoader")
+        self.loader = loader
+
+    def train(self, run: Run) -> Iterator[Batch]:
+        """Yield `run.steps` batches."""
+        done = 0
+        while done < run.steps:
+            before = done
+            for inputs, targets in self.loader:
+                yield _to(inputs, run.device), _to(targets, run.device)
+                done += 1
+                if done == run.steps:
+                    return
+            if done == before:
+                raise TaskError("there is no data to train on")
+
+    def once(self, device: torch.device) -> Iterator[Batch]:
+        """Yield everything once."""
+        for inputs, targets in self.loader:
+            yield _to(inputs, device), _to(targets, device)
+
+
+def batches(data: Any, batch_size: int) -> Batches:
+    """Return data in the form that tasks read.
+
+    Args:
+        data: A pair of tensors (inputs, targets), or an iterable of such pairs.
+        batch_size: Examples a batch, for tensors.
+    """
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(t, Tensor) for t in data):
+        return TensorBatches(*data, batch_size)
+    if isinstance(data, Iterable):
+        return LoaderBatches(data)
+    raise TaskError("data is a pair of tensors (inputs, targets) or a loader of such pairs")
+
+
+def _to(item: Any, device: torch.device) -> Any:
+    if isinstance(item, Tensor):
+        return item.to(device, non_blocking=True)
+    if isinstance(item, dict):
+        return {key: _to(value, device) for key, value in item.items()}
+    if isinstance(item, list | tuple):
+        return type(item)(_to(value, device) for value in item)
+    return item

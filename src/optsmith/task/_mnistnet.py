@@ -1,0 +1,100 @@
+"""MNISTNET: small networks on MNIST's digits, and the same on scikit-learn's bundled ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from optsmith import data
+from optsmith.task._base import Task
+from optsmith.task._module import ModuleTask, accuracy
+from optsmith.task._protocol import presets_for
+
+SPLIT_SEED = 20220
+"""Of the one split into halves: to train on, and to measure accuracy on in the end."""
+
+Pair = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One of the networks.
+
+    Attributes:
+        name: Name of the task.
+        hidden: Widths of the hidden layers.
+        activation: Between the layers.
+        dataset: `mnist` or `digits`.
+    """
+
+    name: str
+    hidden: tuple[int, ...] = (20,)
+    activation: type[nn.Module] = nn.Sigmoid
+    dataset: str = "mnist"
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Every width, input and output included."""
+        return (784 if self.dataset == "mnist" else 64, *self.hidden, 10)
+
+    @property
+    def description(self) -> str:
+        """One line for people."""
+        shape = "-".join(map(str, self.widths))
+        return f"MLP {shape}, {self.activation.__name__.lower()}, on {self.dataset}; training loss"
+
+    def make(self, data_dir: Path | None = None) -> Task:
+        """Return the task."""
+        train, test = _halves(*_images(self.dataset, data_dir))
+        return ModuleTask(
+            partial(mlp, self.widths, self.activation),
+            train,
+            cross_entropy,
+            test=test,
+            metric=accuracy,
+            batch_size=128,
+            presets=presets_for(1000),
+            name=self.name,
+            description=self.description,
+        )
+
+
+VARIANTS = (
+    Variant("mnistnet"),
+    Variant("mnistnet-2layer", hidden=(20, 20)),
+    Variant("mnistnet-big", hidden=(40,)),
+    Variant("mnistnet-relu", activation=nn.ReLU),
+    Variant("digits", dataset="digits"),
+)
+
+
+def mlp(widths: tuple[int, ...], activation: type[nn.Module]) -> nn.Sequential:
+    """Return a multi-layer perceptron with torch's default weights."""
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), activation()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _images(dataset: str, data_dir: Path | None) -> Pair:
+    """Return images as rows of numbers in 0 … 1, and labels."""
+    if dataset == "digits":
+        digits = data.load("digits")
+        return torch.tensor(digits.images, dtype=torch.float32).flatten(1) / 16, torch.tensor(
+            digits.labels, dtype=torch.int64
+        )
+    mnist = data.load("mnist", data_dir)
+    images = torch.tensor(mnist.train_images, dtype=torch.float32).flatten(1) / 255
+    return images, torch.tensor(mnist.train_labels, dtype=torch.int64)
+
+
+def _halves(images: Tensor, labels: Tensor) -> tuple[Pair, Pair]:
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(SPLIT_SEED))
+    first, second = order[: len(order) // 2], order[len(order) // 2 :]
+    return (images[first], labels[first]), (images[second], labels[second])

@@ -1,0 +1,133 @@
+"""Tasks from a module, data and a loss: the usual training loop."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from optsmith._errors import TaskError
+from optsmith.task._base import Metrics, Objective, Run, Task, Training
+from optsmith.task._batches import Batches, batches
+from optsmith.task._function import choose_presets
+from optsmith.task._protocol import PAPER_LRS, Preset, Protocol
+
+Measure = Callable[[Any, Any], Tensor]
+
+CHECKPOINTS = 10
+"""How often a run measures on the validation data, when that is its signal."""
+
+
+def accuracy(output: Tensor, target: Tensor) -> Tensor:
+    """Return the share of rows whose largest output is the target."""
+    return (output.argmax(dim=-1) == target).float().mean()
+
+
+class ModuleTask(Task):
+    """Trains a module on batches with a loss.
+
+    The signal is the training loss of each step, unless there is validation data: then it is the
+    metric there, measured ten times a run. In the final evaluation it is measured on the test data.
+
+    Args:
+        module: Makes a fresh model (its weights drawn from torch's generator, which is seeded); or
+            a module, which every run starts from as it is.
+        data: What to train on: a pair of tensors, or a loader of such pairs.
+        loss: Of an output and a target: one number.
+        steps: Optimizer steps of a full run.
+        test: Data that only the final evaluation sees.
+        validation: Data to score on during a search.
+        metric: Of an output and a target: one number, a mean over examples; `accuracy`, say.
+        direction: Whether the metric is to be minimized or maximized.
+        batch_size: Examples a batch, for tensors.
+        lrs: Learning-rate grid.
+        protocol: How recipes are scored, instead of `steps` and `lrs`.
+        presets: Named settings, instead of all three.
+        name: For records.
+        description: One line for people.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module | Callable[[], nn.Module],
+        data: Any,
+        loss: Measure,
+        *,
+        steps: int | None = None,
+        test: Any = None,
+        validation: Any = None,
+        metric: Measure | None = None,
+        direction: str = "maximize",
+        batch_size: int = 128,
+        lrs: tuple[float, ...] = PAPER_LRS,
+        protocol: Protocol | None = None,
+        presets: Mapping[str, Preset] | None = None,
+        name: str = "module",
+        description: str = "",
+    ) -> None:
+        if not isinstance(module, nn.Module) and not callable(module):
+            raise TaskError("module is a torch module, or a function that makes one")
+        if validation is not None and (metric is None or test is None):
+            raise TaskError("validation data needs a metric to score, and test data for the end")
+        self.module, self.loss, self.metric = module, loss, metric
+        self.data = batches(data, batch_size)
+        self.validation = None if validation is None else batches(validation, batch_size)
+        self.test = None if test is None else batches(test, batch_size)
+        self.metric_name = getattr(metric, "__name__", "metric").replace("_", " ")
+        self.objective = Objective()
+        if validation is not None:
+            self.objective = Objective(self.metric_name, direction, "last")  # type: ignore[arg-type]
+        self.presets = choose_presets(steps, protocol, presets, self.objective, lrs=tuple(lrs))
+        self.name, self.description = name, description
+
+    def make(self, device: torch.device) -> nn.Module:
+        """Return a model at the start of a run."""
+        made = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module()
+        return made.to(device)
+
+    def start(self, run: Run) -> Training:
+        """Train once."""
+        model = self.make(run.device).train()
+        optimizer = run.optimizer(model.parameters())
+        every = max(1, run.steps // CHECKPOINTS)
+        for step, (inputs, target) in enumerate(self.data.train(run), start=1):
+            optimizer.zero_grad()
+            loss = self.loss(model(inputs), target)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if self.validation is None:
+                yield loss.detach()
+            elif step % every == 0 or step == run.steps:
+                held = self.test if run.final else self.validation
+                yield _mean(model, self.metric, held, run.device)
+            else:
+                yield None
+        return self._measure(model, run)
+
+    def _measure(self, model: nn.Module, run: Run) -> Metrics:
+        if not run.final or self.test is None:
+            return {}
+        metrics = {"test loss": _mean(model, self.loss, self.test, run.device)}
+        if self.metric is not None:
+            metrics[f"test {self.metric_name}"] = _mean(model, self.metric, self.test, run.device)
+        return metrics
+
+
+def _mean(
+    model: nn.Module, measure: Measure | None, data: Batches | None, device: torch.device
+) -> float:
+    """Return the mean of a measure over all examples, the model in its evaluation mode."""
+    if measure is None or data is None:
+        raise TaskError("there is nothing to measure")
+    was_training = model.training
+    model.eval()
+    total, count = 0.0, 0
+    with torch.no_grad():
+        for inputs, target in data.once(device):
+            total += float(measure(model(inputs), target)) * len(target)
+            count += len(target)
+    model.train(was_training)
+    return total / count

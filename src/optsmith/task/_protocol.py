@@ -1,0 +1,175 @@
+"""Protocols: how a recipe is scored on a task, and the presets that go with a search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from optsmith._errors import TaskError
+
+PAPER_LRS = (0.0006, 0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
+
+# Disjoint by construction: what chooses a learning rate never scores, what scores in the search
+# never appears in the final evaluation.
+_SEARCH_LR_SEED, _SEARCH_SEED = 0, 1
+_FINAL_LR_SEED, _FINAL_SEED = 1_000_000, 1_000_001
+MOST_SEEDS = _FINAL_LR_SEED - _SEARCH_SEED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One way to evaluate: choose a learning rate on a grid, then score it on other seeds.
+
+    Attributes:
+        lrs: The grid.
+        tune_steps: Length of the grid's runs.
+        steps: Length of the scoring runs.
+        lr_seed: Seed of the grid's runs.
+        seeds: Seeds of the scoring runs.
+        threshold: A score that is not better is rejected; None accepts all.
+        early_stop: Whether hopeless learning rates are stopped early.
+        extend_grid: Whether a best learning rate at the edge is followed outwards.
+        final: Whether the task may use what it holds out during a search.
+    """
+
+    lrs: tuple[float, ...]
+    tune_steps: int
+    steps: int
+    lr_seed: int
+    seeds: tuple[int, ...]
+    threshold: float | None = None
+    early_stop: bool = True
+    extend_grid: bool = False
+    final: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How recipes are scored on a task.
+
+    Attributes:
+        lrs: Learning-rate grid, increasing.
+        proxy_steps: Length of the grid's runs during a search.
+        steps: Length of the runs that score a rule during a search.
+        final_steps: Length of the runs of the final evaluation.
+        tune_steps: Length of the final evaluation's grid runs; None: `proxy_steps`.
+        score_seeds: Seeds that score a rule during a search.
+        final_seeds: Seeds of the final evaluation.
+        threshold: Scores that are not better than this are rejected; None: none is.
+        early_stop: Whether hopeless learning rates are stopped early.
+        extend_grid: Whether a best learning rate at the edge of the grid is followed outwards.
+
+    Raises:
+        TaskError: A setting makes no sense.
+    """
+
+    lrs: tuple[float, ...] = PAPER_LRS
+    proxy_steps: int
+    steps: int
+    final_steps: int
+    tune_steps: int | None = None
+    score_seeds: int = 10
+    final_seeds: int = 4
+    threshold: float | None = 10.0
+    early_stop: bool = True
+    extend_grid: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lrs", tuple(float(lr) for lr in self.lrs))
+        if not self.lrs or not all(0 < lr < math.inf for lr in self.lrs):
+            raise TaskError("a learning-rate grid needs positive numbers")
+        if list(self.lrs) != sorted(set(self.lrs)):
+            raise TaskError("the learning rates of a grid must increase")
+        for name in ("proxy_steps", "steps", "final_steps", "score_seeds", "final_seeds"):
+            if getattr(self, name) < 1:
+                raise TaskError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.tune_steps is not None and self.tune_steps < 1:
+            raise TaskError(f"tune_steps must be at least 1, not {self.tune_steps}")
+        if max(self.score_seeds, self.final_seeds) > MOST_SEEDS:
+            raise TaskError(f"there are at most {MOST_SEEDS} seeds")
+
+    def replace(self, **changes: Any) -> Protocol:
+        """Return the protocol with some settings changed."""
+        return replace(self, **changes)
+
+    @property
+    def search_stage(self) -> Stage:
+        """How a search scores a candidate."""
+        return Stage(
+            lrs=self.lrs,
+            tune_steps=self.proxy_steps,
+            steps=self.steps,
+            lr_seed=_SEARCH_LR_SEED,
+            seeds=tuple(range(_SEARCH_SEED, _SEARCH_SEED + self.score_seeds)),
+            threshold=self.threshold,
+            early_stop=self.early_stop,
+            extend_grid=self.extend_grid,
+        )
+
+    @property
+    def final_stage(self) -> Stage:
+        """How recipes are compared in the end: full length, seeds and data of its own."""
+        return Stage(
+            lrs=self.lrs,
+            tune_steps=self.tune_steps or self.proxy_steps,
+            steps=self.final_steps,
+            lr_seed=_FINAL_LR_SEED,
+            seeds=tuple(range(_FINAL_SEED, _FINAL_SEED + self.final_seeds)),
+            early_stop=self.early_stop,
+            extend_grid=self.extend_grid,
+            final=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A protocol and the settings of a search that go with it.
+
+    Attributes:
+        protocol: How candidates are scored.
+        budget: Accepted evaluations.
+        levels: Levels that the tree search descends.
+        space: Name of the space.
+        trajectory: Whether the screen applies the trajectory test too.
+        dedupe: Which rules count as known: `equal`, `scale` (equal up to a factor) or `none`.
+    """
+
+    protocol: Protocol
+    budget: int = 128
+    levels: int = 4
+    space: str = "paper"
+    trajectory: bool = True
+    dedupe: str = "equal"
+
+
+def presets_for(
+    steps: int, *, lrs: tuple[float, ...] = PAPER_LRS, threshold: float | None = 10.0
+) -> Mapping[str, Preset]:
+    """Return the three presets of a task whose runs have `steps` steps.
+
+    `paper` scores on runs a tenth as long, over ten seeds, and tunes learning rates there; `quick`
+    does less of it, and tunes for the final evaluation at full length; `smoke` only shows that it
+    runs.
+    """
+    tenth = max(1, steps // 10)
+    paper = Protocol(
+        lrs=lrs, proxy_steps=tenth, steps=tenth, final_steps=steps, threshold=threshold
+    )
+    quick = paper.replace(
+        proxy_steps=max(1, tenth // 2), score_seeds=4, tune_steps=steps, final_seeds=4
+    )
+    smoke = paper.replace(
+        lrs=tuple(lrs[len(lrs) // 4 :: max(1, len(lrs) // 4)]),
+        proxy_steps=min(tenth, 10),
+        steps=min(tenth, 20),
+        final_steps=min(steps, 30),
+        score_seeds=2,
+        final_seeds=2,
+    )
+    return {
+        "paper": Preset(protocol=paper, trajectory=False),
+        "quick": Preset(protocol=quick, budget=64),
+        "smoke": Preset(protocol=smoke, budget=8, levels=2),
+    }

@@ -1,0 +1,6 @@
+"""Conformance suites: run them on your own tasks and searchers."""
+
+from optsmith.testing._searchers import check_searcher
+from optsmith.testing._tasks import check_task
+
+__all__ = ["check_searcher", "check_task"]

@@ -1,0 +1,112 @@
+"""Conformance of tasks: what `Task.start` promises, checked on a real task."""
+
+from __future__ import annotations
+
+import math
+
+import cloudpickle
+import torch
+
+from optsmith.evaluation import train_once
+from optsmith.optim import Recipe, parse_recipe
+from optsmith.task import Run, Task
+
+STEPS = 11
+"""Not a divisor of anything that a task might hold fixed."""
+
+
+def check_task(task: Task, lr: float = 1e-4, device: str = "cpu") -> None:
+    """Check that a task keeps its contract; trains it a dozen times for a few steps.
+
+    Args:
+        task: The task.
+        lr: A learning rate at which plain descent is harmless.
+        device: Where to train.
+
+    Raises:
+        AssertionError: It does not; the message says how.
+    """
+    _TaskCheck(task, lr, torch.device(device)).all()
+
+
+class _TaskCheck:
+    def __init__(self, task: Task, lr: float, device: torch.device) -> None:
+        self.task, self.lr, self.device = task, lr, device
+
+    def all(self) -> None:
+        self.description()
+        self.length()
+        self.same_run_same_signal()
+        self.every_recipe_starts_alike()
+        self.seeds_matter()
+        self.closes()
+        self.leaves_torch_alone()
+        self.pickles()
+        self.final_measures()
+
+    def run(self, recipe: str = "g", **changes: object) -> Run:
+        parsed: Recipe = parse_recipe(recipe)
+        fields = {"lr": self.lr, "seed": 3, "steps": STEPS, "device": self.device, **changes}
+        return Run(parsed, **fields)  # type: ignore[arg-type]
+
+    def signal(self, recipe: str = "g", task: Task | None = None, **changes: object) -> list[float]:
+        trace = train_once(task or self.task, self.run(recipe, **changes))
+        return [value for _, value in trace.signal]
+
+    def description(self) -> None:
+        task = self.task
+        assert task.name, "a task needs a name"
+        assert task.presets, "a task needs presets"
+        for name, preset in task.presets.items():
+            stages = preset.protocol.search_stage, preset.protocol.final_stage
+            seeds = [{stage.lr_seed, *stage.seeds} for stage in stages]
+            assert not seeds[0] & seeds[1], f"preset {name}: seeds of search and end overlap"
+
+    def length(self) -> None:
+        for steps in (1, 2, STEPS):
+            trace = train_once(self.task, self.run(steps=steps))  # checks the number of steps
+            assert trace.signal[-1][0] == steps
+            assert all(math.isfinite(value) for _, value in trace.signal), (
+                f"the signal is not finite at a learning rate of {self.lr:g}"
+            )
+        run = self.run()
+        train_once(self.task, run)
+        assert run.built, "the task does not use run.optimizer"
+
+    def same_run_same_signal(self) -> None:
+        one, two = self.signal(), self.signal()
+        assert one == two, "the same run gives another signal: something is not seeded"
+
+    def every_recipe_starts_alike(self) -> None:
+        if self.task.objective.over == "last":
+            return  # measured after steps that differ
+        first = {self.signal(recipe)[0] for recipe in ("g", "sign(m1)", "drop(g)", "torch:adam")}
+        assert len(first) == 1, "recipes do not start from the same weights and data"
+
+    def seeds_matter(self) -> None:
+        signals = {tuple(self.signal("sign(g)", lr=1e-2, seed=seed)) for seed in range(4)}
+        assert len(signals) > 1, "the signal does not depend on the seed"
+
+    def closes(self) -> None:
+        training = self.task.start(self.run())
+        next(training)
+        training.close()
+        assert self.signal() == self.signal(), "a run that was closed disturbs the next"
+
+    def leaves_torch_alone(self) -> None:
+        before, threads = torch.get_rng_state(), torch.get_num_threads()
+        self.signal()
+        assert torch.equal(before, torch.get_rng_state()), "torch's random state is changed"
+        assert torch.get_num_threads() == threads, "the number of threads is changed"
+        assert torch.is_grad_enabled(), "gradients are left switched off"
+
+    def pickles(self) -> None:
+        copy = cloudpickle.loads(cloudpickle.dumps(self.task))
+        assert self.signal() == self.signal(task=copy), "a pickled copy trains differently"
+
+    def final_measures(self) -> None:
+        searching = train_once(self.task, self.run()).metrics
+        final = train_once(self.task, self.run(final=True)).metrics
+        assert not searching, "metrics of held-out data are measured during a search"
+        for name, value in final.items():
+            assert isinstance(value, float), f"the metric {name} is not a number"

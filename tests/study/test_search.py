@@ -1,0 +1,277 @@
+"""Searches whole: the same result however they are run, continued or disturbed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import optsmith
+from optsmith import Evaluation, Rule, RuleOptimizer, Status, Study, StudyError, Task, TaskError
+from optsmith.study import Observer
+from tasks_for_tests import PROTOCOL, bowl, line
+
+SMALL = {"budget": 6, "levels": 2, "workers": 0, "compare": [], "proposals": 2}
+
+
+def search(tmp_path: Path, task: Task | None = None, **changes) -> Study:
+    return optsmith.search(task or bowl(), storage=tmp_path, **{**SMALL, **changes})
+
+
+def facts(study: Study) -> list[object]:
+    """All of a study but the time it took."""
+    records = [
+        (r.candidate, r.rule, r.state, r.score, r.lr, r.data["grid"], r.data["scores"])
+        for r in study.records
+    ]
+    summary = {k: v for k, v in study.summary.items() if k != "seconds"}
+    finals = [(e.recipe, e.score, e.lr, e.scores, e.metrics) for e in study.final.rows]
+    return [records, summary, finals, study.best().recipe]
+
+
+TINY = PROTOCOL.replace(lrs=(0.1,), proxy_steps=2, steps=2, final_steps=2, score_seeds=1)
+
+
+class Stop(Exception):  # noqa: N818 - not an error
+    pass
+
+
+class StopAfter(Observer):
+    """Ends a search after so many evaluations."""
+
+    def __init__(self, evaluations: int) -> None:
+        self.left = evaluations
+
+    def told(self, candidate, outcome, evaluation) -> None:
+        self.left -= evaluation is not None
+        if self.left == 0:
+            raise Stop
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> list[object]:
+    return facts(search(tmp_path_factory.mktemp("study")))
+
+
+def test_a_search_finds_a_rule_and_says_what_became_of_every_draw(tmp_path):
+    study = search(tmp_path, compare=None)
+    counts = study.summary["counts"]
+    kinds = ("duplicate", "rejected", "early_stopped", "diverged", "failed", "timed_out")
+    ended = counts["accepted"] + sum(counts[k] for k in kinds) + sum(counts["refused"].values())
+    assert counts["drawn"] == ended == sum(d["draws"] for d in study.summary["decisions"])
+    assert counts["accepted"] == 6
+    assert study.finished
+    assert len(study.final.baselines) == 18
+    best = study.best()
+    assert isinstance(best, Evaluation)
+    assert study.best(2)[0].recipe == best.recipe
+    scores = [e.score for e in study.evaluations if e.status is Status.OK]
+    assert best.score == min(scores)
+    assert study.best(2)[1].score == sorted(scores)[1]
+    assert best.recipe in study.verdict
+    w = torch.ones(2, requires_grad=True)
+    assert isinstance(best.optimizer([w], total_steps=9), RuleOptimizer)
+    assert len(study.table()) == len(study.records)
+    # What is reported comes from seeds that the search never used.
+    used = {0, *range(1, 3)}
+    assert not used & set(study.held_out(best).seeds)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_the_number_of_workers_changes_nothing(tmp_path, undisturbed, workers):
+    assert facts(search(tmp_path, workers=workers)) == undisturbed
+
+
+@pytest.mark.parametrize("evaluations", [1, 3, 4, 6])
+def test_an_interrupted_search_goes_on_as_if_nothing_had_been(tmp_path, undisturbed, evaluations):
+    with pytest.raises(Stop):
+        search(tmp_path, observer=StopAfter(evaluations))
+    study = Study.load("bowl-quick-mct-0", tmp_path)
+    assert not study.finished
+    assert len(study.records) == evaluations
+    assert study.best(9)
+    assert facts(search(tmp_path)) == undisturbed
+
+
+def test_nothing_is_evaluated_twice(tmp_path, monkeypatch):
+    calls = []
+    task = bowl()
+    start = task.start
+    monkeypatch.setattr(task, "start", lambda run: calls.append(str(run.recipe)) or start(run))
+    first = search(tmp_path, task)
+    assert calls
+    calls.clear()
+    again = search(tmp_path, task)
+    assert calls == ["g"]  # the look at the task
+    assert facts(again) == facts(first)
+
+
+def test_a_larger_budget_goes_on_and_gives_what_it_would_have_given_at_once(tmp_path):
+    search(tmp_path / "one")
+    grown = search(tmp_path / "one", budget=10)
+    assert facts(grown) == facts(search(tmp_path / "two", budget=10))
+    with pytest.raises(StudyError, match="budget 10, not 6"):
+        search(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"levels": 3}, "levels 2, not 3"),
+        ({"protocol": PROTOCOL.replace(steps=13)}, "steps 12, not 13"),
+        ({"dedupe": "scale"}, "dedupe equal, not scale"),
+        ({"descent": False}, "descent True, not False"),
+        ({"space": "convnet"}, "space paper, not convnet"),
+        ({"task": line(name="bowl")}, "another model or data"),
+    ],
+)
+def test_other_settings_are_refused_and_named(tmp_path, change, message):
+    before = facts(search(tmp_path, study="mine"))
+    with pytest.raises(StudyError, match=message):
+        search(tmp_path, **{"study": "mine", **change})
+    assert facts(Study.load("mine", tmp_path)) == before
+
+
+def test_seeds_give_other_searches(tmp_path, undisturbed):
+    assert facts(search(tmp_path, seed=1))[0] != undisturbed[0]
+
+
+def test_random_search_runs_through_the_same_path(tmp_path):
+    study = search(tmp_path, algorithm="random")
+    assert {r.candidate[0] for r in study.records} == {0}
+    assert study.summary["counts"]["accepted"] == 6
+
+
+def test_without_the_descent_test_more_is_trained(tmp_path):
+    strict, loose = search(tmp_path), search(tmp_path, descent=False, trajectory=False, study="l")
+    reasons = [s.summary["counts"]["refused"] for s in (strict, loose)]
+    assert "fails the descent test" in reasons[0]
+    assert not {"fails the descent test", "fails the trajectory descent test"} & set(reasons[1])
+
+
+def test_duplicates_are_told_apart_only_as_asked(tmp_path):
+    """The same draws: with nothing known, every duplicate is trained."""
+    settings = {"budget": 30, "levels": 1, "space": "convnet", "protocol": TINY}
+    counts = {
+        dedupe: search(tmp_path, dedupe=dedupe, study=dedupe, **settings).summary["counts"]
+        for dedupe in ("none", "equal", "scale")
+    }
+    assert counts["none"]["duplicate"] == 0
+    assert counts["equal"]["duplicate"] > 0
+    per_draw = {k: c["duplicate"] / c["drawn"] for k, c in counts.items()}
+    assert per_draw["scale"] > per_draw["equal"]
+
+
+def test_operators_of_the_user_reach_the_workers(tmp_path):
+    from optsmith import Operator, Space, operators, spaces
+
+    operators.register(Operator("halve", 1, torch=lambda x: x / 2))
+    try:
+        paper = spaces["paper"]
+        space = Space([operators["halve"], *paper.operators], paper.constraints, name="halved")
+        here, there = (
+            search(tmp_path, space=space, workers=n, study=f"with {n}", budget=12) for n in (0, 2)
+        )
+        assert any("halve" in r.rule for r in there.records)
+        assert facts(here)[0] == facts(there)[0]
+    finally:
+        operators.remove("halve")
+
+
+def test_a_task_that_does_not_run_is_said_before_anything_is_written(tmp_path):
+    def broken(run):
+        run.optimizer([torch.ones(1, requires_grad=True)])
+        yield 1 / 0
+
+    with pytest.raises(TaskError, match="does not run: ZeroDivisionError"):
+        search(tmp_path / "x", Task.from_function(broken, protocol=PROTOCOL))
+
+    def nan(run):
+        run.optimizer([torch.ones(1, requires_grad=True)])
+        for _ in range(run.steps):
+            yield float("nan")
+
+    with pytest.raises(TaskError, match="not finite"):
+        search(tmp_path / "x", Task.from_function(nan, protocol=PROTOCOL))
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithm": "mtc"}, 'did you mean "mct"'),
+        ({"space": "papr"}, 'did you mean "paper"'),
+        ({"budget": 0}, "budget must be at least 1"),
+        ({"dedupe": "all"}, "none, equal, scale"),
+        ({"time_limit": 0.0}, "time limit must be positive"),
+        ({"time_limit": 5.0}, "worker process"),
+        ({"preset": "slow"}, "has no preset"),
+        ({"study": "a/b"}, "a/b"),
+    ],
+)
+def test_settings_that_make_no_sense_are_said(tmp_path, change, message):
+    with pytest.raises(optsmith.OptsmithError, match=message):
+        search(tmp_path, **change)
+
+
+# --- candidates that misbehave --------------------------------------------------------------------
+
+HOOK = "sign(m1)"
+
+
+def slow_for_long_rules(run):
+    """Hangs for rules of some length, so that a time limit has something to end."""
+    w = torch.ones(3, requires_grad=True)
+    optimizer = run.optimizer([w])
+    if isinstance(run.recipe, Rule) and run.recipe.length == 5:
+        time.sleep(60)
+    for _ in range(run.steps):
+        optimizer.zero_grad()
+        loss = (w**2).sum()
+        loss.backward()
+        optimizer.step()
+        yield loss.detach()
+
+
+def test_a_hung_evaluation_is_ended_at_its_time_limit_and_the_search_goes_on(tmp_path):
+    task = Task.from_function(slow_for_long_rules, protocol=PROTOCOL)
+    study = search(tmp_path, task, workers=2, time_limit=4.0, budget=4, levels=1)
+    late = [e for e in study.evaluations if e.status is Status.TIMED_OUT]
+    assert late
+    assert all(e.rule.length == 5 and "4 s" in e.error for e in late)
+    assert study.summary["counts"]["accepted"] == 4
+    assert study.summary["counts"]["timed_out"] == len(late)
+
+
+def raising(run):
+    """Fails in every way for some rules."""
+    w = torch.ones(3, requires_grad=True)
+    optimizer = run.optimizer([w])
+    for _ in range(run.steps):
+        if isinstance(run.recipe, Rule) and run.recipe.length > 4:
+            raise MemoryError("no room")
+        optimizer.zero_grad()
+        loss = (w**2).sum()
+        loss.backward()
+        optimizer.step()
+        yield loss.detach()
+
+
+def test_errors_of_candidates_are_recorded_and_the_search_goes_on(tmp_path):
+    study = search(tmp_path, Task.from_function(raising, protocol=PROTOCOL))
+    failed = [e for e in study.evaluations if e.status is Status.FAILED]
+    assert failed
+    assert {e.error for e in failed} == {"MemoryError: no room"}
+    assert study.summary["counts"]["accepted"] == 6
+
+
+def test_evaluate_compares_recipes_like_the_end_of_a_search(tmp_path):
+    study = search(tmp_path)
+    rule = study.best().recipe
+    comparison = optsmith.evaluate(bowl(), [rule, "torch:sgd"], workers=0)
+    mine = next(e for e in comparison.rows if e.recipe == rule)
+    assert mine.scores == study.held_out(study.best()).scores
+    with pytest.raises(TaskError, match="nothing to evaluate"):
+        optsmith.evaluate(bowl(), [])
