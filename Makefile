@@ -12,7 +12,9 @@ BIN := .venv/bin
 	@touch $@
 
 search: .venv/.installed
-	$(BIN)/optsmith show products1
+	@task=mnistnet; $(BIN)/optsmith data fetch mnist >/dev/null || { task=digits; \
+	  echo "MNIST cannot be had here: searching on the digits that come with scikit-learn" >&2; }; \
+	  echo optsmith search $$task; $(BIN)/optsmith search $$task
 
 test: .venv/.installed lint
 	$(BIN)/python -m pytest -n 2
@@ -25,6 +27,8 @@ examples: .venv/.installed
 	$(BIN)/python examples/plain_pytorch.py
 	$(BIN)/python examples/huggingface_trainer.py
 	$(BIN)/python examples/lightning_module.py
+	$(BIN)/python examples/your_module.py
+	$(BIN)/python examples/your_loop.py
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 """The examples run as a reader would run them."""
 
+import json
 import os
 import re
 import subprocess
@@ -9,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import optsmith
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
 
 PLAIN, HUGGING_FACE, LIGHTNING = "plain_pytorch", "huggingface_trainer", "lightning_module"
+SEARCHES = {"your_module": "tumours", "your_loop": "picture"}
 PACKAGES = {
     PLAIN: ["sklearn"],
     HUGGING_FACE: ["transformers", "accelerate"],
@@ -66,5 +70,29 @@ def test_missing_package_is_one_clear_line(name, package, tmp_path):
     assert "missing" in line
 
 
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_task_of_one_s_own_is_searched(name, tmp_path):
+    """The example's task in a short search by the command, in two worker processes."""
+    file = EXAMPLES / f"{name}.py"
+    assert len(file.read_text().splitlines()) <= 40
+    arguments = ("--preset", "smoke", "--no-baselines", "--workers", "2", "--json")
+    done = run("-m", "optsmith", "search", f"{file}:task", *arguments, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["settings"]["task"] == SEARCHES[name]
+    assert result["counts"]["accepted"] == 8
+    assert result["best"]["held_out_score"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_of_one_s_own_beats_adam(name, tmp_path):
+    done = run(str(EXAMPLES / f"{name}.py"), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    study = optsmith.Study.load(f"{SEARCHES[name]}-quick-mct-0", tmp_path / "optsmith-studies")
+    adam = next(e for e in study.final.baselines if e.recipe == "torch:adam")
+    assert study.held_out(study.best()).score < adam.score
+
+
 def test_every_example_is_tested():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(PACKAGES)
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PACKAGES, *SEARCHES}

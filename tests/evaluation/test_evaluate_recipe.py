@@ -254,7 +254,7 @@ def test_verdicts_say_how_clearly():
         "g"
     )
     worse = Comparison(Objective(), (row("m1", 3.0, 3.1), row("torch:adam", 2.0, 2.2)))
-    assert "does not beat" in worse.verdict("m1")
+    assert "m1 is worse than the best baseline" in worse.verdict("m1")
     higher = Comparison(ACCURACY, (row("m1", 3.0, 3.1), row("torch:adam", 2.0, 2.2)))
     assert "m1 beats" in higher.verdict("m1")
     assert higher.rows[0].recipe == "m1"

@@ -163,6 +163,7 @@ def test_the_job_of_two_killed_workers_is_lost(pool):
     assert one(pool, worker_jobs.identity, "still here") == "still here"
 
 
+@pytest.mark.slow
 def test_a_death_is_noticed_although_a_child_holds_the_socket(pool, tmp_path):
     log = tmp_path / "children"
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -140,6 +141,30 @@ def test_a_database_without_studies_stays_so(tmp_path):
             Store.open(f"sqlite:///{path}", "s", **options)
     assert list_studies(f"sqlite:///{path}") == []
     assert path.read_bytes() == b""
+
+
+KILLED_WRITER = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 1")  # so that it writes to the file before the end
+connection.execute("BEGIN")
+connection.execute("UPDATE trial_user_attributes SET value_json = '1'")
+connection.execute("UPDATE study_user_attributes SET value_json = hex(randomblob(100000))")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_reading_after_a_kill_within_a_transaction(tmp_path):
+    url, path = f"sqlite:///{tmp_path}/s.db", tmp_path / "s.db"
+    with Store.open(url, "s") as store:
+        store.add(sample(0))
+    before = path.read_bytes()
+    subprocess.run([sys.executable, "-c", KILLED_WRITER, path], check=False)
+    assert path.read_bytes() != before
+    assert (tmp_path / "s.db-journal").exists()
+    with Store.open(url, "s", read_only=True) as reader:
+        assert reader.records() == [sample(0)]
+        assert reader.attrs == {"optsmith:schema": 1}
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write all")

@@ -27,7 +27,7 @@ def evaluate(
     """
     from rich.console import Console
 
-    from optsmith.cli._result import comparison_table, evaluation_json
+    from optsmith.cli._result import comparison_table, evaluation_json, result_console
     from optsmith.optim import baselines as all_baselines
     from optsmith.optim import parse_recipe
     from optsmith.study import evaluate as run_evaluate
@@ -50,4 +50,4 @@ def evaluate(
         rows = [evaluation_json(e) for e in comparison.rows]
         click.echo(json.dumps({"task": found.name, "rows": rows}, indent=2))
     else:
-        Console().print(comparison_table(comparison))
+        result_console().print(comparison_table(comparison))

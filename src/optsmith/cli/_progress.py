@@ -15,7 +15,7 @@ from optsmith.evaluation import Evaluation
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
 from optsmith.study import Observer, Settings, Tally
 
-LINE_SECONDS = 10.0
+LINE_SECONDS = 20.0
 """Time between plain lines when nothing special happens."""
 
 
@@ -92,7 +92,7 @@ class Progress(Observer):
 
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        self.console.print(text, highlight=False, markup=False)
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def show(self) -> None:
         """Bring the display up to date."""
@@ -177,6 +177,9 @@ class PlainProgress(Progress):
         if time.monotonic() - self._last < LINE_SECONDS:
             return
         self._last = time.monotonic()
+        if self._to_compare:
+            self.say(self.speed())
+            return
         done, total = self.fraction()
         self.say(f"{done}/{total}, {self.speed()}; best {self.best()}; {self.counts()}")
 

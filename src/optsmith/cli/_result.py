@@ -12,6 +12,12 @@ from optsmith.evaluation import Comparison, Evaluation, Status, is_baseline, mea
 from optsmith.study import Study
 
 
+def result_console() -> Console:
+    """Return the console for results: as wide as the terminal, or wide enough for a file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=120)
+
+
 def print_study(study: Study, console: Console) -> None:
     """Print what a search found."""
     if not study.best(1):
@@ -20,7 +26,7 @@ def print_study(study: Study, console: Console) -> None:
     if study.final.rows:
         console.print(comparison_table(study.final, winner=study.best().recipe))
     winner = study.best()
-    console.print(f"\n{study.verdict or 'best rule:'}", highlight=False)
+    console.print(f"\n{study.verdict or 'best rule:'}", highlight=False, soft_wrap=True)
     console.print(
         f'optsmith export "{winner.recipe}" -o my_optimizer.py   # lr {_lr(study, winner):g}',
         highlight=False,
@@ -38,18 +44,14 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
     """Return recipes side by side; rules in bold, the winner marked."""
     steps = max((e.steps for e in comparison.rows), default=0)
     seeds = max((len(e.scores) for e in comparison.rows), default=0)
-    names = list({name: None for e in comparison.rows for name in e.metrics})
+    names = _metric_names(comparison)
     table = Table(
         title=f"{comparison.objective.name}, {steps} steps, mean ± spread over {seeds} seeds",
         title_justify="left",
     )
-    table.add_column("")
-    table.add_column(comparison.objective.name, justify="right")
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("lr", justify="right")
-    table.add_column("ms/step", justify="right")
-    table.add_column("state B", justify="right")
+    table.add_column("", overflow="ellipsis", no_wrap=True)
+    for name in (comparison.objective.name, *names, "lr", "ms/step", "state B"):
+        table.add_column(name, justify="right", no_wrap=True)
     for e in comparison.rows:
         mark = "→ " if e.recipe == winner else ""
         table.add_row(
@@ -64,6 +66,12 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
     if any(e.at_edge for e in comparison.rows):
         table.caption = "* at the edge of the grid: a better learning rate may lie beyond"
     return table
+
+
+def _metric_names(comparison: Comparison) -> list[str]:
+    """Return the metrics to show: a terminal has no room for a loss beside an accuracy."""
+    names = {name: None for e in comparison.rows for name in e.metrics}
+    return [name for name in names if "loss" not in name] or list(names)
 
 
 def _metric(name: str, values: tuple[float, ...]) -> str:

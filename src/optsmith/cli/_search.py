@@ -54,7 +54,7 @@ def search(
     from rich.console import Console
 
     from optsmith.cli._progress import make_progress
-    from optsmith.cli._result import print_study, study_json
+    from optsmith.cli._result import print_study, result_console, study_json
     from optsmith.report import write_report
     from optsmith.study import search as run_search
     from optsmith.task import find_task
@@ -82,7 +82,7 @@ def search(
     if as_json:
         click.echo(json.dumps(study_json(study), indent=2))
     else:
-        print_study(study, Console())
+        print_study(study, result_console())
     console.print(f"report: {page}", highlight=False, soft_wrap=True)
 
 

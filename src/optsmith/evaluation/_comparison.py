@@ -49,13 +49,13 @@ class Comparison:
             return f"{rule} has no score: it {mine.status.value.replace('_', ' ')}."
         gap = abs(mine.score - best.score)
         errors = standard_errors(mine, best)
-        if errors < 2:
-            word = "does as well as"
+        if not errors >= 2:  # also when one seed leaves the noise unknown
+            word, by = "does as well as", "within the noise"
         else:
-            word = "beats" if self.objective.better(mine.score, best.score) else "does not beat"
-        by = f" by {gap / abs(best.score):.1%}" if best.score and errors >= 2 else ""
+            word = "beats" if self.objective.better(mine.score, best.score) else "is worse than"
+            by = f"by {gap / abs(best.score):.1%}" if best.score else "clearly"
         return (
-            f"{rule} {word} the best baseline, {best.recipe},{by or ' within the noise'}:"
+            f"{rule} {word} the best baseline, {best.recipe}, {by}:"
             f" {self.objective.name} {mine.score:.4g} against {best.score:.4g}"
             f" ({errors:.1f} standard errors, {len(mine.scores)} seeds each)."
         )

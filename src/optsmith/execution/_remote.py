@@ -111,7 +111,7 @@ class Remote:
             seconds -= min(time.monotonic() - begun, 2 * _LOOK)
 
     def _listen(self) -> bool:
-        """Read some of what the process has printed, keep the end, and return whether it was any."""
+        """Read some of what the process has printed; return whether there was any."""
         # Not all of it at once: a process that never stops printing must not keep us here.
         try:
             said = os.read(self._output.fileno(), 1 << 16)

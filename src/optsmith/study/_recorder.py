@@ -9,7 +9,7 @@ from optsmith.evaluation import Evaluation, Status
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
 from optsmith.study._observer import Observer
 from optsmith.study._store import Record, Store
-from optsmith.study._study import FINAL
+from optsmith.study._study import final_key
 from optsmith.study._tally import Tally
 
 _STATES = {Status.OK: "ok", Status.EARLY_STOPPED: "pruned", Status.REJECTED: "pruned"}
@@ -59,11 +59,11 @@ class Recorder(Observer):
 
     def has_final(self, recipe: str) -> bool:
         """Return whether a recipe has its evaluation of the end."""
-        return FINAL + recipe in self.store.attrs
+        return final_key(recipe) in self.store.attrs
 
     def record_final(self, evaluation: Evaluation) -> None:
         """Make an evaluation of the end durable."""
-        self.store.set_attr(FINAL + evaluation.recipe, evaluation.to_json())
+        self.store.set_attr(final_key(evaluation.recipe), evaluation.to_json())
         self.observer.compared(evaluation)
 
     def told(self, candidate: Candidate, outcome: Outcome, evaluation: Evaluation | None) -> None:

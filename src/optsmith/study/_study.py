@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, overload
@@ -11,8 +12,15 @@ from optsmith.evaluation import Comparison, Evaluation, Status, frame
 from optsmith.study._store import Record, Store
 from optsmith.task import Objective
 
-FINAL = "final:"
-"""Prefix of the attributes that hold the evaluations of the end."""
+_FINAL = "final:"
+
+
+def final_key(recipe: str) -> str:
+    """Return the attribute that holds a recipe's evaluation of the end.
+
+    By hash: a database has no room for long names.
+    """
+    return _FINAL + hashlib.blake2b(recipe.encode(), digest_size=16).hexdigest()
 
 
 class Study:
@@ -32,11 +40,8 @@ class Study:
         self.summary: Mapping[str, Any] = attrs.get("summary", {})
         self.objective = Objective(**self.about["objective"])
         self.records = _told(store.records(), self.summary)
-        self._final = {
-            key.removeprefix(FINAL): Evaluation.from_json(value)
-            for key, value in attrs.items()
-            if key.startswith(FINAL)
-        }
+        finals = [Evaluation.from_json(v) for k, v in attrs.items() if k.startswith(_FINAL)]
+        self._final = {evaluation.recipe: evaluation for evaluation in finals}
         if self.finished:  # a search that was given more budget may have had other proposals
             self._final = {name: self._final[name] for name in self.summary["compared"]}
 

@@ -1,0 +1,31 @@
+"""Find an optimizer for a model of your own: a module, its data and a loss.
+
+Run it with `python examples/your_module.py`, or as `optsmith search examples/your_module.py:task`.
+"""
+
+from sklearn.datasets import load_breast_cancer
+from torch import nn, tensor
+from torch.nn.functional import cross_entropy
+
+import optsmith
+from optsmith.task import accuracy
+
+x, y = load_breast_cancer(return_X_y=True)
+x, y = tensor((x - x.mean(0)) / x.std(0)).float(), tensor(y)
+
+task = optsmith.Task.from_module(
+    lambda: nn.Sequential(nn.Linear(30, 16), nn.Tanh(), nn.Linear(16, 2)),
+    (x[:400], y[:400]),
+    cross_entropy,
+    test=(x[400:], y[400:]),
+    metric=accuracy,
+    batch_size=32,
+    steps=300,
+    name="tumours",
+)
+
+if __name__ == "__main__":
+    study = optsmith.search(task, budget=32)
+    print(study.verdict)
+    model = nn.Linear(30, 2)
+    print(study.best().optimizer(model.parameters(), total_steps=300))
