@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from optsmith.cli import main
+
 SMOKE = ("search", "digits", "--preset", "smoke", "--no-baselines")
 
 
@@ -72,7 +74,7 @@ def test_without_json_there_is_a_table_and_a_page(searched):
     assert f"report: {page.relative_to(folder)}" in done.stderr
     text = page.read_text()
     assert text.casefold().startswith("<!doctype html>")
-    assert "optsmith search digits --preset smoke" in text
+    assert "optsmith search digits <span>--preset</span> smoke" in text
 
 
 def test_a_report_can_be_had_again_in_every_form(searched):
@@ -134,12 +136,18 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, message):
-    done = optsmith(*arguments, folder=tmp_path)
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
+def test_bad_input_is_one_line_and_leaves_nothing(
+    tmp_path, monkeypatch, capsys, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["optsmith", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 2
+    out, errors = capsys.readouterr()
+    (line,) = errors.splitlines()
     assert message in line
-    assert not done.stdout
+    assert not out
     assert not list(tmp_path.iterdir())
 
 

@@ -49,6 +49,11 @@ def protocol_options(command: Command) -> Command:
         click.option("--tune-steps", type=int, help="Steps of the final evaluation's grid runs."),
         click.option("--score-seeds", type=int, help="Seeds that score during a search."),
         click.option("--final-seeds", type=int, help="Seeds of the final evaluation."),
+        click.option(
+            "--lr-search",
+            type=click.Choice(["grid", "auto"]),
+            help="Use the grid as it is, or place it by the size of the rule's updates.",
+        ),
         click.option("--extend-grid", is_flag=True, help="Follow a best lr at the grid's edge."),
         click.option("--no-threshold", is_flag=True, help="Accept any score."),
         click.option("--no-early-stop", is_flag=True, help="Train hopeless learning rates, too."),
@@ -61,7 +66,7 @@ def protocol_options(command: Command) -> Command:
 def changed_protocol(protocol: Any, options: dict[str, Any]) -> Any:
     """Return the protocol with what the options change; takes them out of `options`."""
     names = ("lrs", "steps", "proxy_steps", "final_steps", "tune_steps", "score_seeds")
-    given = {name: options.pop(name) for name in (*names, "final_seeds")}
+    given = {name: options.pop(name) for name in (*names, "final_seeds", "lr_search")}
     changes = {name: value for name, value in given.items() if value is not None}
     if options.pop("extend_grid"):
         changes["extend_grid"] = True

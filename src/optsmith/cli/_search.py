@@ -76,6 +76,7 @@ def search(
         console.print(
             "\ninterrupted; all that finished is recorded. The same command continues the search.",
             highlight=False,
+            soft_wrap=True,
         )
         sys.exit(130)
     page = write_report(study, report, command=command_line())

@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 import torch
 
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status
+from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._stopping import NOT_FINITE, Stopping
-from optsmith.evaluation._train import Trace, train
+from optsmith.evaluation._train import Trace, train, train_once
 from optsmith.optim import Recipe
 from optsmith.task import Run, Stage, Task
 
 CURVE_POINTS = 100
 """Points that a record keeps of a learning curve."""
 
-MOST_EXTENSIONS = 8
-"""Learning rates tried beyond an edge of the grid."""
+TIMED_STEPS = 20
+"""Steps of the short runs that time a training step."""
 
 
 def evaluate_recipe(
@@ -44,11 +45,11 @@ class _Evaluator:
     device: torch.device
 
     def evaluate(self) -> Evaluation:
-        grid = self._tune()
+        tuned = tune(self.task, self.recipe, self.stage, self.device, self._points)
+        grid, best = tuned.points, tuned.best
         record = Evaluation(
             str(self.recipe), Status.EARLY_STOPPED, grid=grid, steps=self.stage.steps
         )
-        best = self._best(grid)
         if best is None:
             # Not one learning rate gave finite numbers: that is divergence, not a slow start.
             if all(point.stopped == NOT_FINITE for point in grid):
@@ -59,35 +60,15 @@ class _Evaluator:
         record = replace(record, lr=best.lr, at_edge=at_edge)
         return self._score(record, best.lr)
 
-    def _tune(self) -> tuple[GridPoint, ...]:
-        points = self._points(self.stage.lrs)
-        while self.stage.extend_grid and len(points) < len(self.stage.lrs) + MOST_EXTENSIONS:
-            best = self._best(points)
-            beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
-            if beyond is None:
-                break
-            points = sorted([*points, *self._points([beyond])], key=lambda p: p.lr)
-        return tuple(points)
-
-    def _points(self, lrs: Sequence[float]) -> list[GridPoint]:
+    def _points(self, lrs: Sequence[float], seed: int) -> list[GridPoint]:
         stage, objective = self.stage, self.task.objective
-        runs = [self._run(lr, stage.lr_seed, stage.tune_steps) for lr in lrs]
+        runs = [self._run(lr, seed, stage.tune_steps) for lr in lrs]
         stopping = Stopping(objective, stage.early_stop, stage.threshold)
         traces = train(self.task, runs, stopping)
         return [
             GridPoint(lr, None if t.stopped else objective.score(t.signal), t.stopped)
             for lr, t in zip(lrs, traces, strict=True)
         ]
-
-    def _best(self, grid: Sequence[GridPoint]) -> GridPoint | None:
-        """Return the best learning rate that got through and beats the threshold."""
-        objective, threshold = self.task.objective, self.stage.threshold
-        through = [
-            (objective.key(p.score), p)
-            for p in grid
-            if p.score is not None and (threshold is None or objective.better(p.score, threshold))
-        ]
-        return min(through, key=lambda pair: pair[0])[1] if through else None
 
     def _score(self, record: Evaluation, lr: float) -> Evaluation:
         stage, objective = self.stage, self.task.objective
@@ -101,7 +82,7 @@ class _Evaluator:
             scores=scores,
             metrics={n: tuple(t.metrics.get(n, math.nan) for t in traces) for n in names},
             curve=_curve(traces),
-            ms_per_step=_ms_per_step(traces),
+            ms_per_step=self._ms_per_step(lr) if stage.final else math.nan,
             state_bytes=traces[-1].state_bytes,
         )
         score = sum(scores) / len(scores)
@@ -110,23 +91,14 @@ class _Evaluator:
         passes = stage.threshold is None or objective.better(score, stage.threshold)
         return replace(record, score=score, status=Status.OK if passes else Status.REJECTED)
 
+    def _ms_per_step(self, lr: float) -> float:
+        """Return the median time of a step in short plain runs: of a stack it says nothing."""
+        runs = [self._run(lr, self.stage.lr_seed, TIMED_STEPS) for _ in range(3)]
+        times = sorted(train_once(self.task, run).seconds / TIMED_STEPS for run in runs)
+        return times[1] * 1e3
+
     def _run(self, lr: float, seed: int, steps: int) -> Run:
         return Run(self.recipe, lr, seed, steps, self.stage.final, self.device)
-
-
-def _beyond(lrs: Sequence[float], best: float) -> float | None:
-    """Return the next learning rate outwards when the best is at an edge."""
-    if len(lrs) > 1 and best == lrs[-1]:
-        return best * max(lrs[-1] / lrs[-2], 2.0)
-    if len(lrs) > 1 and best == lrs[0]:
-        return best / max(lrs[1] / lrs[0], 2.0)
-    return None
-
-
-def _ms_per_step(traces: Sequence[Trace]) -> float:
-    """Return the median over runs: a run that the machine disturbed says nothing."""
-    times = sorted(t.seconds / max(t.signal[-1][0], 1) for t in traces if t.signal)
-    return times[len(times) // 2] * 1e3 if times else math.nan
 
 
 def _curve(traces: Sequence[Trace]) -> tuple[tuple[int, float], ...]:

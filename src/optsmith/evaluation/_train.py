@@ -2,95 +2,30 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-
-from optsmith._errors import TaskError
+from optsmith.evaluation._plain import LOOK, Trace, train_once
+from optsmith.evaluation._stackable import stacks
+from optsmith.evaluation._stacked import train_stack
 from optsmith.evaluation._stopping import Stopping
-from optsmith.optim import state_bytes
-from optsmith.task import Run, Task
+from optsmith.task import ModuleTask, Run, Task
 
-LOOK = 10
-"""Steps between looks at the signal: on a GPU each look waits for the device."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """What came of a run.
-
-    Attributes:
-        signal: (step, value) of every step that was measured.
-        stopped: Why it ended before its time; empty when it did not.
-        metrics: What the task measured at the end.
-        seconds: Time its steps took, without what was measured at the end.
-        state_bytes: Bytes of optimizer state a parameter.
-    """
-
-    signal: Sequence[tuple[int, float]]
-    stopped: str = ""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-    state_bytes: float = math.nan
+__all__ = ["LOOK", "Trace", "train", "train_once"]
 
 
 def train(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
-    """Train, one run after the other; stop those that `stopping` gives up."""
-    return [train_once(task, run, stopping) for run in runs]
+    """Train, as stacks of model copies where that works and pays, one by one otherwise.
 
-
-def train_once(task: Task, run: Run, stopping: Stopping | None = None) -> Trace:
-    """Train once, with torch's generator seeded for the run and put back after it."""
-    stopping = stopping or Stopping(task.objective)
-    devices = [run.device] if run.device.type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(run.seed)
-        trace = _follow(task, run, stopping)
-    return replace(trace, state_bytes=state_bytes(run.built[-1])) if run.built else trace
-
-
-def _follow(task: Task, run: Run, stopping: Stopping) -> Trace:
-    start = end = time.perf_counter()
-    training = task.start(run)
-    signal: list[tuple[int, float]] = []
-    fresh: list[tuple[int, float | Tensor]] = []
-    step = 0
-    while True:
-        try:
-            value = next(training)
-        except StopIteration as stop:
-            signal += _read(fresh)
-            if step != run.steps or not signal or signal[-1][0] != step:
-                raise TaskError(
-                    f"the task {task.name} gave {step} steps with the last signal at step"
-                    f" {signal[-1][0] if signal else 'none'}; {run.steps} steps were asked for"
-                ) from None
-            why = stopping.why(signal, run.steps)
-            return Trace(signal, why, stop.value or {}, end - start)
-        step += 1
-        end = time.perf_counter()
-        if step > run.steps:
-            training.close()
-            raise TaskError(f"the task {task.name} goes on after {run.steps} steps")
-        if value is not None:
-            fresh.append((step, value))
-        if step % LOOK == 0:
-            signal += _read(fresh)
-            fresh = []
-            if stopped := stopping.why(signal, run.steps):
-                training.close()
-                return Trace(signal, stopped, seconds=end - start)
-
-
-def _read(fresh: list[tuple[int, float | Tensor]]) -> list[tuple[int, float]]:
-    """Return values as numbers, with one wait for all tensors."""
-    tensors = [value for _, value in fresh if isinstance(value, Tensor)]
-    numbers = iter(torch.stack(tensors).tolist() if tensors else ())
-    return [
-        (step, next(numbers) if isinstance(value, Tensor) else float(value))
-        for step, value in fresh
-    ]
+    Either way gives the same traces, up to rounding; `stopping` ends runs early. The way is a
+    function of the task and the runs alone, never of timings or of what else the machine does: the
+    same call gives the same numbers to the bit, and the order of the runs does not matter.
+    """
+    traces: dict[int, Trace] = {}
+    for members in stacks(task, runs):
+        chosen = [runs[i] for i in members]
+        if isinstance(task, ModuleTask) and len(chosen) > 1:
+            done = train_stack(task, chosen, stopping)
+        else:
+            done = [train_once(task, run, stopping) for run in chosen]
+        traces.update(zip(members, done, strict=True))
+    return [traces[i] for i in range(len(runs))]

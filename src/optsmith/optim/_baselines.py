@@ -13,6 +13,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from optsmith._errors import TaskError
 from optsmith._registry import did_you_mean
+from optsmith.rules import Rule
 
 _OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
     "sgd": (SGD, {}),
@@ -30,7 +31,37 @@ _SCHEDULES: dict[str, Callable[[float], float]] = {
     "cosine": lambda tau: 0.5 * (1.0 + math.cos(math.pi * tau)),
 }
 
+# The same as rules: text, and what the learning rate is multiplied by, as `Adam` and `RMSprop`
+# carry a factor. Weight decay, where torch's default is not 0, is decoupled.
+_AS_RULES: dict[str, tuple[str, float]] = {
+    "sgd": ("g", 1.0),
+    "momentum": ("m1", 1.0),
+    "nesterov": ("g + 0.9*m1", 1.0),
+    "adam": ("Adam", 1 / 3e-3),
+    "adamw": ("Adam", 1 / 3e-3),
+    "rmsprop": ("RMSprop", 1 / 3e-2),
+}
+_DECAYS = {"constant": "1", "linear": "ld", "cosine": "cd"}
+_WEIGHT_DECAY = {"adamw": 0.01}
+
 PREFIX = "torch:"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleForm:
+    """A recipe as a rule: `p *= 1 - weight_decay * lr * decay`, `p -= lr * scale * rule`.
+
+    Attributes:
+        rule: The rule, its schedule included.
+        scale: What the learning rate is multiplied by.
+        weight_decay: Decoupled weight decay.
+        decay: The schedule alone, which weight decay follows.
+    """
+
+    rule: Rule
+    scale: float = 1.0
+    weight_decay: float = 0.0
+    decay: Rule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +97,14 @@ class Baseline:
         if self.schedule != "constant":
             _schedule(optimizer, _SCHEDULES[self.schedule], total_steps)
         return optimizer
+
+    def as_rule(self) -> RuleForm:
+        """Return the rule that does the same, up to rounding."""
+        text, scale = _AS_RULES[self.optimizer]
+        decay = _DECAYS[self.schedule]
+        whole = text if self.schedule == "constant" else f"{decay}*({text})"
+        weight_decay = _WEIGHT_DECAY.get(self.optimizer, 0.0)
+        return RuleForm(Rule.parse(whole), scale, weight_decay, Rule.parse(decay))
 
     def __str__(self) -> str:
         suffix = "" if self.schedule == "constant" else f"+{self.schedule}"

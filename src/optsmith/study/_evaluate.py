@@ -10,7 +10,7 @@ from optsmith.evaluation import Comparison, Evaluation
 from optsmith.execution import default_workers, make_executor
 from optsmith.optim import Recipe, parse_recipe
 from optsmith.study._bench import Bench, evaluate_all, evaluate_job
-from optsmith.task import Protocol, Task, find_task
+from optsmith.task import Protocol, Task, check_device, find_task
 
 
 def evaluate(
@@ -49,6 +49,7 @@ def evaluate(
         raise TaskError("there is nothing to evaluate: give a rule or a baseline")
     if isinstance(task, str):
         task = find_task(task, data_dir)
+    check_device(device)
     stage = (protocol or task.preset(preset).protocol).final_stage
     workers = default_workers() if workers is None else workers
     rows = []

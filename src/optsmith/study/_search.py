@@ -27,7 +27,7 @@ from optsmith.study._settings import Settings, space_hash
 from optsmith.study._store import Store
 from optsmith.study._study import Study
 from optsmith.study._tally import Tally
-from optsmith.task import Protocol, Task, find_task
+from optsmith.task import Protocol, Task, check_device, find_task
 
 
 def search(
@@ -89,6 +89,7 @@ def search(
     space = _space(chosen.space if space is None else space)
     if algorithm not in searchers:
         raise searchers.unknown(algorithm)
+    check_device(device)
     settings = Settings(
         task=task.name,
         preset=preset,
@@ -110,15 +111,14 @@ def search(
     signal = first_signal(task, settings)
     name = study or f"{task.name}-{preset}-{algorithm}-{seed}"
     recipes = list(baselines.values() if compare is None else compare)
-    with Store.open(storage, name, direction=task.objective.direction) as store:
+    stages = {"search": settings.protocol.search_stage, "final": settings.protocol.final_stage}
+    bench = Bench(task, stages, device)
+    with (
+        make_executor(evaluate_job, bench, workers, time_limit) as executor,
+        Store.open(storage, name, direction=task.objective.direction) as store,
+    ):
         _begin(store, settings, task, signal)
-        bench = Bench(
-            task,
-            {"search": settings.protocol.search_stage, "final": settings.protocol.final_stage},
-            device,
-        )
-        with make_executor(evaluate_job, bench, workers, time_limit) as executor:
-            _run(settings, space, task, store, executor, recipes, observer or Observer())
+        _run(settings, space, task, store, executor, recipes, observer or Observer())
         return Study(store)
 
 

@@ -1,6 +1,6 @@
 """Tasks: what is trained, how it is scored, and the named ones."""
 
-from optsmith.task._base import Objective, Run, Task
+from optsmith.task._base import Objective, Run, Task, check_device
 from optsmith.task._function import FunctionTask
 from optsmith.task._module import ModuleTask, accuracy
 from optsmith.task._named import TaskEntry, find_task, tasks
@@ -17,6 +17,7 @@ __all__ = [
     "Task",
     "TaskEntry",
     "accuracy",
+    "check_device",
     "find_task",
     "presets_for",
     "tasks",

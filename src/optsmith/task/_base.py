@@ -90,6 +90,21 @@ class Run:
         return torch.Generator().manual_seed(self.seed)
 
 
+def check_device(device: str) -> None:
+    """Check that torch can train there.
+
+    Raises:
+        TaskError: It cannot.
+    """
+    try:
+        torch.zeros(1, device=device)
+    except Exception as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise TaskError(
+            f'"{device}" is not a device that torch has here ({reason}); cpu is'
+        ) from None
+
+
 class Task(ABC):
     """What is trained and how it is scored.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -52,9 +52,22 @@ class TensorBatches:
 
     def train(self, run: Run) -> Iterator[Batch]:
         """Yield `run.steps` batches."""
-        inputs, targets = self.inputs.to(run.device), self.targets.to(run.device)
-        for rows in self.order(run.seed, run.steps).to(run.device):
-            yield inputs.index_select(0, rows), targets.index_select(0, rows)
+        batch = self.by_seed(run.steps, run.device)
+        for step in range(1, run.steps + 1):
+            yield batch(run.seed, step)
+
+    def by_seed(self, steps: int, device: torch.device) -> Callable[[int, int], Batch]:
+        """Return a function from a seed and a step, from 1, to the batch that a run would see."""
+        inputs, targets = self.inputs.to(device), self.targets.to(device)
+        orders: dict[int, Sequence[Tensor]] = {}
+
+        def batch(seed: int, step: int) -> Batch:
+            if seed not in orders:
+                orders[seed] = self.order(seed, steps).to(device).unbind()
+            rows = orders[seed][step - 1]
+            return inputs.index_select(0, rows), targets.index_select(0, rows)
+
+        return batch
 
     def once(self, device: torch.device) -> Iterator[Batch]:
         """Yield everything once."""

@@ -92,7 +92,6 @@ class ModuleTask(Task):
         """Train once."""
         model = self.make(run.device).train()
         optimizer = run.optimizer(model.parameters())
-        every = max(1, run.steps // CHECKPOINTS)
         for step, (inputs, target) in enumerate(self.data.train(run), start=1):
             optimizer.zero_grad()
             loss = self.loss(model(inputs), target)
@@ -100,14 +99,20 @@ class ModuleTask(Task):
             optimizer.step()
             if self.validation is None:
                 yield loss.detach()
-            elif step % every == 0 or step == run.steps:
-                held = self.test if run.final else self.validation
-                yield _mean(model, self.metric, held, run.device)
             else:
-                yield None
-        return self._measure(model, run)
+                yield self.check(model, run) if self.is_checkpoint(step, run.steps) else None
+        return self.measure(model, run)
 
-    def _measure(self, model: nn.Module, run: Run) -> Metrics:
+    def is_checkpoint(self, step: int, steps: int) -> bool:
+        """Return whether the validation data are measured on after this step of a run."""
+        return step % max(1, steps // CHECKPOINTS) == 0 or step == steps
+
+    def check(self, model: nn.Module, run: Run) -> float:
+        """Return the signal at a checkpoint: the metric on data that is not trained on."""
+        return _mean(model, self.metric, self.test if run.final else self.validation, run.device)
+
+    def measure(self, model: nn.Module, run: Run) -> Metrics:
+        """Return what is measured at the end of a run."""
         if not run.final or self.test is None:
             return {}
         metrics = {"test loss": _mean(model, self.loss, self.test, run.device)}

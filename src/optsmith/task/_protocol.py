@@ -13,9 +13,10 @@ PAPER_LRS = (0.0006, 0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 
 # Disjoint by construction: what chooses a learning rate never scores, what scores in the search
 # never appears in the final evaluation.
-_SEARCH_LR_SEED, _SEARCH_SEED = 0, 1
-_FINAL_LR_SEED, _FINAL_SEED = 1_000_000, 1_000_001
-MOST_SEEDS = _FINAL_LR_SEED - _SEARCH_SEED
+_SEARCH_LR_SEEDS, _SEARCH_SEED = (0, 999_999), 1
+_FINAL_LR_SEEDS, _FINAL_SEED = (1_000_000, 1_999_999), 1_000_001
+LR_SEARCHES = ("grid", "auto")
+MOST_SEEDS = 999_998
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,23 +27,31 @@ class Stage:
         lrs: The grid.
         tune_steps: Length of the grid's runs.
         steps: Length of the scoring runs.
-        lr_seed: Seed of the grid's runs.
+        lr_seeds: Seeds of the runs that choose a learning rate: that of the grid, and a second one
+            for what is close.
         seeds: Seeds of the scoring runs.
         threshold: A score that is not better is rejected; None accepts all.
         early_stop: Whether hopeless learning rates are stopped early.
         extend_grid: Whether a best learning rate at the edge is followed outwards.
+        lr_search: `grid`, or `auto`: place the grid by the size of the rule's updates, refine it.
         final: Whether the task may use what it holds out during a search.
     """
 
     lrs: tuple[float, ...]
     tune_steps: int
     steps: int
-    lr_seed: int
+    lr_seeds: tuple[int, int]
     seeds: tuple[int, ...]
     threshold: float | None = None
     early_stop: bool = True
     extend_grid: bool = False
+    lr_search: str = "grid"
     final: bool = False
+
+    @property
+    def lr_seed(self) -> int:
+        """Seed of the grid's runs."""
+        return self.lr_seeds[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +69,8 @@ class Protocol:
         threshold: Scores that are not better than this are rejected; None: none is.
         early_stop: Whether hopeless learning rates are stopped early.
         extend_grid: Whether a best learning rate at the edge of the grid is followed outwards.
+        lr_search: How a learning rate is found: on the `grid`, or `auto`: where the measured size
+            of the rule's updates says, refined around the best.
 
     Raises:
         TaskError: A setting makes no sense.
@@ -75,6 +86,7 @@ class Protocol:
     threshold: float | None = 10.0
     early_stop: bool = True
     extend_grid: bool = False
+    lr_search: str = "grid"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lrs", tuple(float(lr) for lr in self.lrs))
@@ -87,6 +99,8 @@ class Protocol:
                 raise TaskError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.tune_steps is not None and self.tune_steps < 1:
             raise TaskError(f"tune_steps must be at least 1, not {self.tune_steps}")
+        if self.lr_search not in LR_SEARCHES:
+            raise TaskError(f'lr_search is one of {", ".join(LR_SEARCHES)}, not "{self.lr_search}"')
         if max(self.score_seeds, self.final_seeds) > MOST_SEEDS:
             raise TaskError(f"there are at most {MOST_SEEDS} seeds")
 
@@ -101,11 +115,12 @@ class Protocol:
             lrs=self.lrs,
             tune_steps=self.proxy_steps,
             steps=self.steps,
-            lr_seed=_SEARCH_LR_SEED,
+            lr_seeds=_SEARCH_LR_SEEDS,
             seeds=tuple(range(_SEARCH_SEED, _SEARCH_SEED + self.score_seeds)),
             threshold=self.threshold,
             early_stop=self.early_stop,
             extend_grid=self.extend_grid,
+            lr_search=self.lr_search,
         )
 
     @property
@@ -115,10 +130,11 @@ class Protocol:
             lrs=self.lrs,
             tune_steps=self.tune_steps or self.proxy_steps,
             steps=self.final_steps,
-            lr_seed=_FINAL_LR_SEED,
+            lr_seeds=_FINAL_LR_SEEDS,
             seeds=tuple(range(_FINAL_SEED, _FINAL_SEED + self.final_seeds)),
             early_stop=self.early_stop,
             extend_grid=self.extend_grid,
+            lr_search=self.lr_search,
             final=True,
         )
 
@@ -149,17 +165,16 @@ def presets_for(
 ) -> Mapping[str, Preset]:
     """Return the three presets of a task whose runs have `steps` steps.
 
-    `paper` scores on runs a tenth as long, over ten seeds, and tunes learning rates there; `quick`
-    does less of it, and tunes for the final evaluation at full length; `smoke` only shows that it
-    runs.
+    `paper` scores on runs a tenth as long, over ten seeds, and tunes learning rates on a fixed grid
+    there. `quick` scores over four, places learning rates by the size of the rule's updates, takes
+    rules that differ by a factor for the same, and tunes for the final evaluation at full length.
+    `smoke` only shows that it runs.
     """
     tenth = max(1, steps // 10)
     paper = Protocol(
         lrs=lrs, proxy_steps=tenth, steps=tenth, final_steps=steps, threshold=threshold
     )
-    quick = paper.replace(
-        proxy_steps=max(1, tenth // 2), score_seeds=4, tune_steps=steps, final_seeds=4
-    )
+    quick = paper.replace(lr_search="auto", score_seeds=4, tune_steps=steps)
     smoke = paper.replace(
         lrs=tuple(lrs[len(lrs) // 4 :: max(1, len(lrs) // 4)]),
         proxy_steps=min(tenth, 10),
@@ -170,6 +185,6 @@ def presets_for(
     )
     return {
         "paper": Preset(protocol=paper, trajectory=False),
-        "quick": Preset(protocol=quick, budget=64),
+        "quick": Preset(protocol=quick, dedupe="scale"),
         "smoke": Preset(protocol=smoke, budget=8, levels=2),
     }

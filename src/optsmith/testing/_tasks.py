@@ -59,7 +59,7 @@ class _TaskCheck:
         assert task.presets, "a task needs presets"
         for name, preset in task.presets.items():
             stages = preset.protocol.search_stage, preset.protocol.final_stage
-            seeds = [{stage.lr_seed, *stage.seeds} for stage in stages]
+            seeds = [{*stage.lr_seeds, *stage.seeds} for stage in stages]
             assert not seeds[0] & seeds[1], f"preset {name}: seeds of search and end overlap"
 
     def length(self) -> None:

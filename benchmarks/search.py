@@ -1,0 +1,131 @@
+"""Searches on real data: what they find, what is screened out, and what the search itself costs.
+
+    python benchmarks/search.py TASK [--preset P] [--seeds 0,1,2] [--algorithms mct,random]
+        [--output FILE]
+
+The reference in the same run: torch's Adam and the best baseline, tuned on the same grid and seeds.
+The search's own cost is the time that the coordinator is not waiting for an evaluation.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from optsmith import Study, search
+from optsmith.evaluation import Status, mean_and_spread
+from optsmith.execution import Executor, Processes
+from optsmith.study import Observer
+from report import header
+
+
+class Waiting:
+    """Adds up the time that a coordinator waits for its workers, from their first result on."""
+
+    def __init__(self) -> None:
+        self.seconds, self.start, self.end = 0.0, 0.0, 0.0
+        self._wait = Processes.wait
+
+    def __enter__(self) -> Waiting:
+        def wait(executor: Executor, *arguments: Any) -> Any:
+            begin = time.perf_counter()
+            result = self._wait(executor, *arguments)
+            now = time.perf_counter()
+            if self.start:
+                self.seconds += now - begin
+                self.end = now
+            else:
+                self.start = now  # the workers have started
+            return result
+
+        Processes.wait = wait  # type: ignore[method-assign,assignment]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Processes.wait = self._wait  # type: ignore[method-assign]
+
+    @property
+    def overhead(self) -> float:
+        """Share of the time that was spent on anything but waiting."""
+        return 1 - self.seconds / (self.end - self.start)
+
+
+def run(task: str, preset: str, algorithm: str, seed: int, workers: int) -> list[str]:
+    """Search once and return what came of it."""
+    begin = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, Waiting() as waiting:
+        study = search(
+            task, algorithm=algorithm, seed=seed, preset=preset, workers=workers, storage=folder,
+            observer=Observer(),
+        )  # fmt: skip
+    return [
+        f"{algorithm}, seed {seed}: {time.perf_counter() - begin:.0f} s with {workers} workers;"
+        f" search, screening and storage take {waiting.overhead:.2%} of the time",
+        *(f"  {line}" for line in describe(study)),
+        "",
+    ]
+
+
+def describe(study: Study) -> list[str]:
+    """Return the facts of a study as lines."""
+    counts = study.summary["counts"]
+    trained = study.evaluations
+    stopped = [e for e in trained if e.status in (Status.EARLY_STOPPED, Status.DIVERGED)]
+    best, final = study.best(), study.final
+    rows = [study.held_out(best), next(e for e in final.rows if e.recipe == "torch:adam")]
+    rows.append(final.baselines[0])
+    lines = [
+        f"drawn {counts['drawn']}, accepted {counts['accepted']}, duplicates {counts['duplicate']},"
+        f" refused {counts['refused']}",
+        f"early-stopped or diverged: {len(stopped)} of {len(trained)}"
+        f" ({len(stopped) / len(trained):.1%})",
+        f"best lr at the edge of the grid: {sum(e.at_edge for e in trained)} of {len(trained)}",
+        f"path: {' > '.join(d['node'] for d in study.summary['decisions'])}",
+        f"winner: {best.recipe}, search score {best.score:.4f} ± {best.spread:.4f}",
+        "best by the search's score: "
+        + "; ".join(f"{e.recipe} {e.score:.4f}" for e in study.best(5)),
+    ]
+    for row in rows:
+        if row is not None and row.score is not None:
+            name, values = next(
+                ((n, v) for n, v in row.metrics.items() if "accuracy" in n), ("", (0.0,))
+            )
+            mean, spread = mean_and_spread(values)
+            lines.append(
+                f"held out, {row.steps} steps, {len(row.scores)} seeds: {row.recipe:<28}"
+                f" {row.score:.4f} ± {row.spread:.4f} (sum {row.score * row.steps:.1f}),"
+                f" {name} {mean:.2%} ± {spread * 100:.2f},"
+                f" lr {row.lr:.4g}{'*' if row.at_edge else ''}"
+            )
+    return [*lines, study.verdict]
+
+
+@click.command()
+@click.argument("task")
+@click.option("--preset", default="paper", show_default=True)
+@click.option("--seeds", default="0", show_default=True)
+@click.option("--algorithms", default="mct", show_default=True)
+@click.option("--workers", default=2, show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+def main(
+    task: str, preset: str, seeds: str, algorithms: str, workers: int, output: Path | None
+) -> None:
+    """Print what searches find, and what they cost."""
+    lines = [*header(), f"task     {task}, preset {preset}; * = lr at the edge of its grid", ""]
+    for line in lines:
+        click.echo(line)
+    for algorithm in algorithms.split(","):
+        for seed in map(int, seeds.split(",")):
+            found = run(task, preset, algorithm, seed, workers)
+            click.echo("\n".join(found))
+            lines += found
+            if output:
+                output.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

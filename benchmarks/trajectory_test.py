@@ -1,0 +1,88 @@
+"""What the trajectory test refuses: of random rules that pass the paper's screen, those that learn.
+
+    python benchmarks/trajectory_test.py TASK [--rules 300] [--seed 7] [--output FILE]
+
+Random rules that pass the paper's descent test are all trained by the paper's protocol. A rule
+learns when its score is clearly below the loss of guessing; it is good when it beats plain SGD with
+its best learning rate, the reference in the same run.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import click
+
+from optsmith import Rule, Screen, spaces
+from optsmith.evaluation import Evaluation
+from optsmith.execution import make_executor
+from optsmith.study import Bench, evaluate_all, evaluate_job
+from optsmith.task import find_task
+from report import header
+
+GUESSING = math.log(10)
+"""Cross entropy of ten equal chances."""
+
+
+def draw(count: int, seed: int) -> list[Rule]:
+    """Return different random rules that pass the paper's screen."""
+    rng, screen = random.Random(seed), Screen.paper()
+    found: dict[str, Rule] = {}
+    while len(found) < count:
+        rule = spaces["paper"].sample(rng)
+        screening = screen(rule)
+        if screening.ok:
+            found.setdefault(screening.fingerprint, rule)
+    return list(found.values())
+
+
+def share(rules: list[Evaluation], refused: set[str]) -> str:
+    """Return how many of the rules are refused."""
+    count = sum(e.recipe in refused for e in rules)
+    return f"{count} of {len(rules)} ({count / max(len(rules), 1):.1%})"
+
+
+@click.command()
+@click.argument("task")
+@click.option("--rules", "count", default=300, show_default=True)
+@click.option("--seed", default=7, show_default=True)
+@click.option("--workers", default=2, show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+def main(task: str, count: int, seed: int, workers: int, output: Path | None) -> None:
+    """Print what the test would have refused."""
+    found = find_task(task)
+    rules = draw(count, seed)
+    bench = Bench(found, {"search": found.preset("paper").protocol.search_stage})
+    with make_executor(evaluate_job, bench, workers) as executor:
+        *trained, sgd = sorted(
+            evaluate_all(executor, "search", [*rules, Rule.parse("g")]),
+            key=lambda e: e.recipe == "g",
+        )
+    refused = {str(rule) for rule in rules if not Screen()(rule).ok}
+    scores = {e.recipe: math.inf if e.score is None else e.score for e in trained}
+    bar = sgd.score or math.inf
+    learners = [e for e in trained if scores[e.recipe] < 0.9 * GUESSING]
+    others = [e for e in trained if scores[e.recipe] >= 0.9 * GUESSING]
+    good = [e for e in trained if scores[e.recipe] < bar]
+    best = sorted(trained, key=lambda e: scores[e.recipe])[: max(1, count // 100)]
+    lines = [
+        *header(),
+        f"task     {task}; {count} random rules that pass the paper's screen, seed {seed}",
+        f"refused of those that do not learn (score above {0.9 * GUESSING:.2f}): "
+        + share(others, refused),
+        f"refused of those that learn: {share(learners, refused)}",
+        f"refused of those better than SGD ({bar:.3f}): {share(good, refused)}",
+        f"refused of the best 1 %: {share(best, refused)}",
+        f"best lr at the upper edge of the grid: "
+        f"{sum(e.at_edge and e.lr == 1.0 for e in trained) / count:.0%}",
+        "",
+    ]
+    click.echo("\n".join(lines))
+    if output:
+        output.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""How a learning rate is found: on a fixed grid, or where the rule's own size says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from optsmith.evaluation._evaluation import GridPoint
+from optsmith.evaluation._size import unit_lr
+from optsmith.optim import Recipe
+from optsmith.task import Objective, Stage, Task
+
+Try = Callable[[Sequence[float], int], list[GridPoint]]
+"""Trains at learning rates with a seed, and returns what came of each."""
+
+MOST_EXTENSIONS = 8
+"""Learning rates tried beyond an edge of the grid."""
+
+COARSE = tuple(10 ** (exponent / 2) for exponent in range(-5, 2))
+"""Steps of `auto`'s first grid, in units of the weights' size."""
+
+FINE = 10**0.25
+"""How far from the best of them it looks next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a search for a learning rate found.
+
+    Attributes:
+        points: Every learning rate tried, in order of size.
+        best: The one chosen; None when none got through.
+    """
+
+    points: tuple[GridPoint, ...]
+    best: GridPoint | None
+
+
+def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device, attempt: Try) -> Tuned:
+    """Search for a learning rate as the stage says.
+
+    Args:
+        task: The task.
+        recipe: What trains.
+        stage: Says how to search.
+        device: Where to train.
+        attempt: Trains at given learning rates, with a given seed.
+    """
+    first, second = stage.lr_seeds
+    objective = task.objective
+    unit = unit_lr(task, recipe, stage, device) if stage.lr_search == "auto" else None
+    if unit is None:
+        points = attempt(stage.lrs, first)
+        if stage.extend_grid:
+            points = _extend(points, objective, lambda lrs: attempt(lrs, first))
+        return Tuned(tuple(points), best_point(points, objective, stage.threshold))
+    points = attempt([unit * step for step in COARSE], first)
+    points = _extend(points, objective, lambda lrs: attempt(lrs, first))
+    best = best_point(points, objective, stage.threshold)
+    if best is None:
+        return Tuned(tuple(points), None)
+    # One seed has its luck, most of all where training is just about to become unstable.
+    around = [best.lr / FINE, best.lr * FINE]
+    close = [best, *attempt(around, first)]
+    close = list(map(_mean, close, attempt([point.lr for point in close], second)))
+    points = [point for point in points if point.lr != best.lr] + close
+    ordered = tuple(sorted(points, key=lambda point: point.lr))
+    return Tuned(ordered, best_point(close, objective, stage.threshold))
+
+
+def _mean(one: GridPoint, other: GridPoint) -> GridPoint:
+    """Return a point from two seeds; stopped when either was."""
+    if one.score is None or other.score is None:
+        return GridPoint(one.lr, None, one.stopped or other.stopped)
+    return GridPoint(one.lr, (one.score + other.score) / 2)
+
+
+def best_point(
+    points: Sequence[GridPoint], objective: Objective, threshold: float | None = None
+) -> GridPoint | None:
+    """Return the best learning rate that got through and beats the threshold."""
+    through = [
+        (objective.key(p.score), p)
+        for p in points
+        if p.score is not None and (threshold is None or objective.better(p.score, threshold))
+    ]
+    return min(through, key=lambda pair: pair[0])[1] if through else None
+
+
+def _extend(
+    points: list[GridPoint],
+    objective: Objective,
+    attempt: Callable[[Sequence[float]], list[GridPoint]],
+) -> list[GridPoint]:
+    """Go on outwards while the best is at an edge."""
+    for _ in range(MOST_EXTENSIONS):
+        best = best_point(points, objective)
+        beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
+        if beyond is None:
+            break
+        points = sorted([*points, *attempt([beyond])], key=lambda point: point.lr)
+    return points
+
+
+def _beyond(lrs: Sequence[float], best: float) -> float | None:
+    """Return the next learning rate outwards when the best is at an edge."""
+    if len(lrs) > 1 and best == lrs[-1]:
+        beyond = best * max(lrs[-1] / lrs[-2], 2.0)
+    elif len(lrs) > 1 and best == lrs[0]:
+        beyond = best / max(lrs[1] / lrs[0], 2.0)
+    else:
+        return None
+    return beyond if 0 < beyond < math.inf else None

@@ -1,0 +1,186 @@
+"""Stacked training: many runs as one stack of model copies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from optsmith.evaluation._copies import Copies, Part
+from optsmith.evaluation._forward import forward_of
+from optsmith.evaluation._plain import LOOK, Trace
+from optsmith.evaluation._stopping import Stopping
+from optsmith.optim import Recipe
+from optsmith.optim._baselines import Baseline, RuleForm
+from optsmith.optim._stack import RowOptimizer
+from optsmith.task import ModuleTask, Run
+from optsmith.task._base import Metrics
+from optsmith.task._batches import TensorBatches
+
+
+def form_of(recipe: Recipe) -> RuleForm:
+    """Return a recipe as a rule."""
+    return recipe.as_rule() if isinstance(recipe, Baseline) else RuleForm(recipe)
+
+
+class Stack:
+    """The copies of some runs, in training.
+
+    Args:
+        task: What is trained.
+        runs: The runs, of one length and on one device; those of a recipe one after the other.
+    """
+
+    def __init__(self, task: ModuleTask, runs: Sequence[Run]) -> None:
+        assert isinstance(task.data, TensorBatches)  # noqa: S101 - `stacks` has seen to it
+        self.task, self.runs = task, list(runs)
+        self.copies = Copies(task, [run.seed for run in runs], runs[0].device)
+        self._forward = forward_of(task, self.copies.module)
+        self._batches = task.data.by_seed(runs[0].steps, runs[0].device)
+        self._sizes = [len(list(group)) for _, group in groupby(runs, key=lambda r: r.recipe)]
+        self._optimizers = [self._optimizer(rows) for rows in self._rows()]
+
+    def _rows(self) -> list[slice]:
+        """Return the rows of each optimizer."""
+        ends = torch.tensor(self._sizes).cumsum(0).tolist()
+        return [slice(end - size, end) for end, size in zip(ends, self._sizes, strict=True)]
+
+    def _optimizer(self, rows: slice) -> RowOptimizer:
+        runs = self.runs[rows]
+        form = form_of(runs[0].recipe)
+        return RowOptimizer(
+            form.rule,
+            [matrix[rows] for matrix in self.copies.matrices],
+            self.copies.columns,
+            [run.lr * form.scale for run in runs],
+            [run.seed for run in runs],
+            runs[0].steps,
+            form.weight_decay / form.scale,  # it goes with the learning rate of the run itself
+            form.decay,
+        )
+
+    def parts(self, step: int) -> list[Part]:
+        """Return the batches of a step, from 1."""
+        seeds = [run.seed for run in self.runs]
+        batches = {seed: self._batches(seed, step) for seed in dict.fromkeys(seeds)}
+        return [Part(len(list(group)), *batches[seed]) for seed, group in groupby(seeds)]
+
+    def step(self, step: int) -> Tensor:
+        """Train all copies one step; return their losses before it."""
+        losses, gradients = self.copies.gradients(self._forward, self.parts(step))
+        for rows, optimizer in zip(self._rows(), self._optimizers, strict=True):
+            optimizer.step([gradient[rows] for gradient in gradients])
+        return losses
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with some copies alone."""
+        old = self._rows()
+        kept = [[i - r.start for i in rows if r.start <= i < r.stop] for r in old]
+        self.runs = [self.runs[i] for i in rows]
+        self.copies.keep(rows)
+        pairs = [(o, k) for o, k in zip(self._optimizers, kept, strict=True) if k]
+        self._sizes = [len(k) for _, k in pairs]
+        self._optimizers = [optimizer for optimizer, _ in pairs]
+        for (optimizer, of_it), place in zip(pairs, self._rows(), strict=True):
+            optimizer.keep(of_it, [matrix[place] for matrix in self.copies.matrices])
+
+    def state_bytes(self) -> list[float]:
+        """Return the bytes of optimizer state a parameter, of each copy."""
+        size = self.copies.matrices[0].element_size()
+        pairs = zip(self._sizes, self._optimizers, strict=True)
+        return [float(o.slots * size) for count, o in pairs for _ in range(count)]
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is known of one run so far."""
+
+    run: Run
+    place: int
+    state_bytes: float
+    signal: list[tuple[int, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def train_stack(task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
+    """Train runs as one stack, in the order in which they are given.
+
+    Copies that `stopping` gives up leave the stack at the next look, and the rest goes on without
+    them. The host waits for the device at looks, and where the task measures on held-out data.
+    """
+    return _Follower(task, runs, stopping).follow()
+
+
+class _Follower:
+    def __init__(self, task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> None:
+        self.task, self.stopping = task, stopping
+        self.steps = runs[0].steps
+        self.stack = Stack(task, runs)
+        sizes = self.stack.state_bytes()
+        self.records = [_Record(run, i, sizes[i]) for i, run in enumerate(runs)]
+        self.traces: dict[int, Trace] = {}
+        self._fresh: list[tuple[int, Tensor | list[float]]] = []
+
+    def follow(self) -> list[Trace]:
+        start = time.perf_counter()
+        for step in range(1, self.steps + 1):
+            self._signal(step, self.stack.step(step))
+            if step % LOOK == 0 or step == self.steps:
+                self._read()
+                now = time.perf_counter()
+                for record in self.records:
+                    record.seconds += (now - start) / len(self.records)
+                start = now
+            if step % LOOK == 0:
+                self._look()
+                if not self.records:
+                    break
+        self._end()
+        return [self.traces[i] for i in sorted(self.traces)]
+
+    def _end(self) -> None:
+        """Measure what is left."""
+        for row, record in enumerate(self.records):
+            why = self.stopping.why(record.signal, self.steps)
+            metrics = self.task.measure(self.stack.copies.model(row), record.run)
+            self._close(record, why, metrics)
+
+    def _close(self, record: _Record, why: str, metrics: Metrics) -> None:
+        self.traces[record.place] = Trace(
+            record.signal, why, metrics, record.seconds, record.state_bytes
+        )
+
+    def _signal(self, step: int, losses: Tensor) -> None:
+        if self.task.validation is None:
+            self._fresh.append((step, losses))
+        elif self.task.is_checkpoint(step, self.steps):
+            model = self.stack.copies.model
+            values = [self.task.check(model(i), r.run) for i, r in enumerate(self.records)]
+            self._fresh.append((step, values))
+
+    def _read(self) -> None:
+        """Take in fresh values, with one wait for all."""
+        tensors = [values for _, values in self._fresh if isinstance(values, Tensor)]
+        numbers = iter(torch.stack(tensors).tolist() if tensors else ())
+        for step, values in self._fresh:
+            row = next(numbers) if isinstance(values, Tensor) else values
+            for record, value in zip(self.records, row, strict=True):
+                record.signal.append((step, value))
+        self._fresh = []
+
+    def _look(self) -> None:
+        """Let go of what is hopeless."""
+        going = []
+        for row, record in enumerate(self.records):
+            if why := self.stopping.why(record.signal, self.steps):
+                self._close(record, why, {})
+            else:
+                going.append(row)
+        if len(going) < len(self.records):
+            self.records = [self.records[i] for i in going]
+            if going:
+                self.stack.keep(going)

@@ -1,0 +1,446 @@
+"""Stacked training against the plain loop: the same runs, the same traces."""
+
+from __future__ import annotations
+
+import logging
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy, mse_loss
+
+from optsmith import Protocol, Rule, Run, Task, zoo
+from optsmith.evaluation import _stackable, _stacked, train_once
+from optsmith.evaluation._examine import Footprint, NotStackableError, examine
+from optsmith.evaluation._stackable import stack_bytes, stacks
+from optsmith.evaluation._stopping import NOT_FINITE, Stopping
+from optsmith.evaluation._train import train
+from optsmith.optim import baselines
+from optsmith.task import accuracy
+from tasks_for_tests import bowl, line
+
+CPU = torch.device("cpu")
+PROTOCOL = Protocol(lrs=(0.1,), proxy_steps=10, steps=30, final_steps=30)
+LRS = (0.003, 0.03)
+SEEDS = (0, 1)
+STEPS = 30
+
+
+def digits(count=200, seed=0):
+    """Return points around 5 centres, and which centre each belongs to."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(5, (count,), generator=generator)
+    centres = torch.randn(5, 12, generator=torch.Generator().manual_seed(99))
+    return centres[labels] + torch.randn(count, 12, generator=generator), labels
+
+
+def perceptron():
+    return nn.Sequential(
+        nn.Linear(12, 8), nn.Sigmoid(), nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 5)
+    )
+
+
+class Residual(nn.Module):
+    """No perceptron: vmap has to run it. One parameter is large enough for a matrix of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.back = nn.Linear(12, 400), nn.Linear(400, 12)
+        self.norm, self.out = nn.LayerNorm(12), nn.Linear(12, 5)
+
+    def forward(self, x):
+        return self.out(self.norm(x + self.back(self.wide(x).relu())))
+
+
+class Normalized(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.out = nn.Linear(12, 7), nn.BatchNorm1d(7), nn.Linear(7, 5)
+
+    def forward(self, x):
+        return self.out(self.norm(self.first(x)).relu())
+
+
+def sorting(module=perceptron, **settings):
+    defaults = {"test": digits(80, 1), "metric": accuracy, "batch_size": 16, "protocol": PROTOCOL}
+    return Task.from_module(module, digits(), cross_entropy, **defaults | settings)
+
+
+MODELS = {
+    "perceptron": perceptron,
+    "flatten first": lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 5, bias=False)),
+    "residual": Residual,
+    "an instance": nn.Sequential(nn.Linear(12, 5), nn.ReLU()),
+    "double precision": lambda: perceptron().double(),
+    "batch norm": Normalized,
+}
+
+
+def task_of(name):
+    if name != "double precision":
+        return sorting(MODELS[name])
+    x, y = digits()
+    return Task.from_module(
+        MODELS[name], (x.double(), y), cross_entropy, batch_size=16, protocol=PROTOCOL
+    )
+
+
+def runs_of(recipes, lrs=LRS, seeds=SEEDS, steps=STEPS, final=False):
+    return [Run(r, lr, s, steps, final) for s in seeds for r in recipes for lr in lrs]
+
+
+def never(task):
+    return Stopping(task.objective)
+
+
+def number(point):
+    """Return a value of a signal; whether infinite or NaN is a matter of rounding."""
+    return point[1] if math.isfinite(point[1]) else math.nan
+
+
+def same(stacked, plain, tolerance=1e-4):
+    """Compare traces in all but time."""
+    assert stacked.stopped == plain.stopped
+    assert [step for step, _ in stacked.signal] == [step for step, _ in plain.signal]
+    values, others = (list(map(number, t.signal)) for t in (stacked, plain))
+    assert values == pytest.approx(others, rel=tolerance, nan_ok=True)
+    assert stacked.metrics == pytest.approx(plain.metrics, rel=tolerance, nan_ok=True)
+    assert stacked.state_bytes == pytest.approx(plain.state_bytes, nan_ok=True)
+
+
+def check(task, runs, stopping=None):
+    """Train both ways and compare; the stack must have been one."""
+    assert any(len(members) > 1 for members in stacks(task, runs))
+    stopping = stopping or never(task)
+    traces = train(task, runs, stopping)
+    for trace, run in zip(traces, runs, strict=True):
+        same(trace, train_once(task, run, stopping))
+    return traces
+
+
+# --- equal to the plain loop ---------------------------------------------------------------------
+
+
+def test_every_zoo_rule_in_one_call():
+    traces = check(sorting(), runs_of([entry.rule for entry in zoo.values()]))
+    assert len({t.signal[-1] for t in traces}) > 2 * len(zoo)  # not all the same run
+
+
+def test_every_baseline_and_a_rule_in_one_call():
+    check(sorting(), runs_of([*baselines.values(), zoo["mnist1"].rule]))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_model_that_can_be_stacked(name):
+    recipes = [zoo["adam"].rule, zoo["conv1"].rule]
+    task = task_of(name)
+    check(task, runs_of(recipes, final=True))
+    check(task, runs_of(recipes, seeds=(3,)))
+
+
+def test_other_losses():
+    task = line()
+    check(task, runs_of([zoo["adam"].rule], final=True))
+    soft = torch.rand(200, 5, generator=torch.Generator().manual_seed(1)).softmax(dim=1)
+    probabilities = Task.from_module(
+        perceptron, (digits()[0], soft), cross_entropy, batch_size=16, protocol=PROTOCOL
+    )
+    check(probabilities, runs_of([zoo["adam"].rule]))
+
+
+def test_examples_without_a_class_do_not_count():
+    x, y = digits()
+    y = y.where(torch.arange(len(y)) % 3 > 0, -100)
+    task = Task.from_module(perceptron, (x, y), cross_entropy, batch_size=16, protocol=PROTOCOL)
+    check(task, runs_of([zoo["adam"].rule]))
+
+
+@pytest.mark.parametrize("rule", ["drop(g)", "drop(drop(m1), rate=0.5)", "m1 - drop(g3)"])
+def test_masks_are_those_of_the_plain_run(rule):
+    recipes = [Rule.parse(rule)]
+    check(sorting(), runs_of(recipes, seeds=(0, 1, 2**40)))
+    check(sorting(), runs_of(recipes, lrs=(0.1, 0.2, 0.3), seeds=(7,)))
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_metrics_at_the_end_are_those_of_the_plain_run(final):
+    traces = check(sorting(), runs_of([zoo["adam"].rule], final=final))
+    assert [set(t.metrics) for t in traces] == [
+        {"test loss", "test accuracy"} if final else set()
+    ] * len(traces)
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_a_signal_from_validation_data(final):
+    task = sorting(validation=digits(60, 2))
+    traces = check(task, runs_of([zoo["adam"].rule], steps=45, final=final))
+    assert [step for step, _ in traces[0].signal] == [*range(4, 45, 4), 45]
+
+
+@pytest.mark.parametrize("steps", [1, 9, 10, 11])
+def test_runs_of_any_length(steps):
+    check(sorting(), runs_of([zoo["adam"].rule], steps=steps))
+
+
+def test_runs_of_several_lengths_in_one_call():
+    recipes = [zoo["adam"].rule]
+    check(sorting(), [*runs_of(recipes, steps=11), *runs_of(recipes, steps=20, final=True)])
+
+
+def test_torch_s_generator_is_left_as_it_was():
+    before = torch.get_rng_state()
+    train(sorting(), runs_of([zoo["adam"].rule]), never(sorting()))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# --- stopping ------------------------------------------------------------------------------------
+
+
+def test_copies_that_diverge_leave_and_the_others_go_on():
+    task = line()
+    recipes = [zoo["sgd"].rule, Rule.parse("log(g - g)"), zoo["adam"].rule, Rule.parse("g^g")]
+    lrs = (0.01, 1e30, 0.1, 30.0)
+    traces = check(task, runs_of(recipes, lrs, steps=60))
+    assert {t.stopped for t in traces} == {"", NOT_FINITE}
+    assert all(math.isfinite(v) for t in traces if not t.stopped for _, v in t.signal)
+    assert {t.signal[-1][0] for t in traces} >= {10, 60}
+
+
+def test_a_stack_in_which_nothing_is_left():
+    traces = check(line(), runs_of([zoo["sgd"].rule], (1e30, 1e35), steps=60))
+    assert {(t.stopped, t.signal[-1][0]) for t in traces} == {(NOT_FINITE, 10)}
+
+
+def test_a_run_that_goes_wrong_at_the_very_end_is_stopped_after_it():
+    traces = check(line(), runs_of([zoo["sgd"].rule], (1e30, 0.01), steps=9, final=True))
+    assert [t.stopped for t in traces] == [NOT_FINITE, ""] * 2
+
+
+def test_a_loss_that_keeps_rising_is_given_up_at_the_same_step():
+    task = line()
+    ascent = [Rule.parse("-g"), zoo["sgd"].rule]
+    traces = check(task, runs_of(ascent, (0.1, 0.2), steps=200), Stopping(task.objective, True))
+    assert [bool(t.stopped) for t in traces] == [True, True, False, False] * 2
+    assert {t.signal[-1][0] for t in traces} == {40, 200}
+
+
+# --- determinism ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["perceptron", "residual"])
+def mixture(request):
+    recipes = [zoo["mnist1"].rule, zoo["conv1"].rule, baselines["torch:adam"], zoo["sgd"].rule]
+    return task_of(request.param), runs_of(recipes, (0.01, 1e30, 0.3), final=True)
+
+
+def signals(task, runs):
+    return {
+        (str(r.recipe), r.lr, r.seed): ([repr(v) for v in t.signal], t.stopped, repr(t.metrics))
+        for r, t in zip(runs, train(task, runs, never(task)), strict=True)
+    }
+
+
+def test_the_same_call_gives_the_same_bits(mixture):
+    assert signals(*mixture) == signals(*mixture)
+
+
+def test_the_order_of_runs_does_not_matter(mixture):
+    task, runs = mixture
+    assert signals(task, runs) == signals(task, runs[::-1])
+
+
+def test_an_equal_task_in_another_process_decides_alike(mixture):
+    task, runs = mixture
+    again = task_of("perceptron" if len(list(task.make(CPU).parameters())) == 6 else "residual")
+    assert signals(task, runs) == signals(again, runs)
+
+
+# --- size ----------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_split_evenly(monkeypatch):
+    task, runs = sorting(), runs_of([zoo["adam"].rule], lrs=[i / 100 for i in range(1, 6)])
+    assert [len(s) for s in stacks(task, runs)] == [10]
+    monkeypatch.setattr(_stackable, "MOST_COPIES", 4)
+    assert [len(s) for s in stacks(task, runs)] == [3, 3, 4]
+    check(task, runs)
+    monkeypatch.setattr(_stackable, "MOST_COPIES", 64)
+    one = stack_bytes(examine(task, CPU), [zoo["adam"].rule], 1)
+    monkeypatch.setattr(_stackable, "MOST_BYTES", 6 * one)
+    assert [len(s) for s in stacks(task, runs)] == [5, 5]
+    monkeypatch.setattr(_stackable, "MOST_BYTES", one // 2)
+    assert [len(s) for s in stacks(task, runs)] == [1] * 10
+
+
+def test_the_estimate_counts_parameters_state_and_activations():
+    task = sorting()
+    footprint = examine(task, CPU)
+    assert footprint.parameters == 4 * (12 * 8 + 8 + 8 * 6 + 6 + 6 * 5 + 5)
+    assert footprint.activations >= 4 * 16 * (12 + 8 + 6 + 5)
+    plain, rich = (stack_bytes(footprint, [zoo[n].rule], 10) for n in ("sgd", "mnist1"))
+    assert rich - plain == 10 * 4 * footprint.parameters
+
+
+def test_one_run_alone_is_trained_plainly_and_nothing_is_examined(monkeypatch):
+    monkeypatch.setattr(_stackable, "examine", lambda *_: pytest.fail("examined"))
+    assert stacks(sorting(), runs_of([zoo["adam"].rule], (0.1,), (0,))) == [[0]]
+
+
+def test_a_stack_makes_each_seed_s_model_once(monkeypatch):
+    made = []
+
+    def make():
+        made.append(torch.initial_seed())
+        return perceptron()
+
+    task = sorting(make)
+    stacks(task, runs_of([zoo["adam"].rule]))
+    made.clear()
+    _stacked.train_stack(task, runs_of([zoo["adam"].rule]), never(task))
+    assert made == [0, 1]
+
+
+# --- what cannot be stacked ----------------------------------------------------------------------
+
+
+class OwnLoop(type(sorting())):
+    def start(self, run):
+        return super().start(run)
+
+
+class Choosing(nn.Linear):
+    """Goes another way for other weights."""
+
+    def forward(self, x):
+        return super().forward(x) if self.weight.sum() > 0 else -super().forward(x)
+
+
+class Shuffling(nn.Linear):
+    def forward(self, x):
+        return super().forward(x) + torch.rand(5)
+
+
+class Unused(nn.Linear):
+    def __init__(self):
+        super().__init__(12, 5)
+        self.spare = nn.Parameter(torch.ones(3))
+
+
+class Counting(nn.Linear):
+    """Is another function at each call of any instance."""
+
+    calls = 0
+
+    def forward(self, x):
+        Counting.calls += 1
+        return super().forward(x) * Counting.calls
+
+
+def frozen():
+    model = perceptron()
+    model[0].weight.requires_grad_(False)
+    return model
+
+
+def tied():
+    model = nn.Sequential(nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 12), nn.Linear(12, 5))
+    model[2].weight = model[0].weight
+    return model
+
+
+def twice():
+    layer = nn.Linear(12, 12)
+    return nn.Sequential(layer, nn.ReLU(), layer, nn.Linear(12, 5))
+
+
+def convolution():
+    return nn.Sequential(nn.Unflatten(1, (1, 12)), nn.Conv1d(1, 5, 12), nn.Flatten())
+
+
+def large():
+    return nn.Sequential(nn.Linear(12, 20_000), nn.ReLU(), nn.Linear(20_000, 5))
+
+
+def not_reduced(output, target):
+    return cross_entropy(output, target, reduction="none").mean(dim=0, keepdim=True)
+
+
+def loader():
+    x, y = digits(32)
+    return [(x[i : i + 16], y[i : i + 16]) for i in (0, 16)]
+
+
+PLAIN = {
+    "function": (bowl, "a training loop of its own"),
+    "own loop": (
+        lambda: OwnLoop(perceptron, digits(), cross_entropy, protocol=PROTOCOL),
+        "a training loop of its own",
+    ),
+    "loader": (
+        lambda: Task.from_module(perceptron, loader(), cross_entropy, protocol=PROTOCOL),
+        "a loader",
+    ),
+    "dropout": (lambda: sorting(lambda: nn.Sequential(perceptron(), nn.Dropout())), "vmap cannot"),
+    "randomness": (lambda: sorting(lambda: Shuffling(12, 5)), "vmap cannot"),
+    "control flow": (lambda: sorting(lambda: Choosing(12, 5)), "vmap cannot"),
+    "tied": (lambda: sorting(tied), "shared"),
+    "twice": (lambda: sorting(twice), "shared"),
+    "frozen": (lambda: sorting(frozen), "frozen"),
+    "unused": (lambda: sorting(Unused), "not used|vmap cannot"),
+    "other numbers": (lambda: sorting(lambda: Counting(12, 5)), "other numbers"),
+    "convolution": (lambda: sorting(convolution), "convolutions"),
+    "large": (lambda: sorting(large), "large enough"),
+    "half": (
+        lambda: Task.from_module(
+            lambda: perceptron().bfloat16(),
+            (digits()[0].bfloat16(), digits()[1]),
+            cross_entropy,
+            protocol=PROTOCOL,
+        ),
+        "precision",
+    ),
+    "loss of one element": (
+        lambda: Task.from_module(perceptron, digits(), not_reduced, protocol=PROTOCOL),
+        "not one number",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_what_cannot_be_stacked_is_trained_plainly_and_says_so_once(kind, caplog):
+    make, reason = PLAIN[kind]
+    task = make()
+    with pytest.raises(NotStackableError, match=reason):
+        examine(task, CPU)
+    runs = runs_of([zoo["adam"].rule], steps=5)
+    with caplog.at_level(logging.INFO, "optsmith"):
+        for _ in range(2):
+            assert sorted(stacks(task, runs)) == [[0], [1], [2], [3]]
+    assert len(caplog.records) == 1
+    assert "one at a time" in caplog.text
+    if kind not in ("other numbers", "large", "loss of one element"):
+        traces = train(task, runs, never(task))
+        for trace, run in zip(traces, runs, strict=True):
+            same(trace, train_once(task, run))
+
+
+def test_a_footprint_is_known_for_the_life_of_the_task_alone():
+    task = sorting()
+    stacks(task, runs_of([zoo["adam"].rule]))
+    assert isinstance(_stackable._KNOWN[task]["cpu"], Footprint)
+    before = len(_stackable._KNOWN)
+    del task
+    assert len(_stackable._KNOWN) == before - 1
+
+
+def test_mse_on_three_dimensional_inputs_goes_by_vmap():
+    x = torch.randn(40, 3, 4, generator=torch.Generator().manual_seed(0))
+    task = Task.from_module(
+        lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)),
+        (x, x.sum(dim=2, keepdim=True)),
+        mse_loss,
+        batch_size=8,
+        protocol=PROTOCOL,
+    )
+    check(task, runs_of([zoo["adam"].rule]))
