@@ -44,6 +44,7 @@ def test_the_best_learning_rate_of_the_grid_is_scored_on_other_seeds():
     assert record.seeds == (1, 2)
     assert record.scores == (1.0, 2.0)
     assert record.score == 1.5
+    assert record.trained == 3 * 10 + 2 * 12
     assert record.spread == pytest.approx(math.sqrt(0.5))
     assert set(asked) == {
         (0.01, 0, 10), (0.1, 0, 10), (1.0, 0, 10), (0.1, 1, 12), (0.1, 2, 12),

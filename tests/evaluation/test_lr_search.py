@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from optsmith import Rule
-from optsmith.evaluation import GridPoint, evaluate_recipe
+from optsmith import Objective, Rule, Run, Task
+from optsmith.evaluation import GridPoint, _train, evaluate_recipe, train_once
 from optsmith.evaluation._lr_search import tune
+from optsmith.evaluation._plain import race
 from optsmith.evaluation._size import unit_lr
+from optsmith.evaluation._stopping import Stopping
 from optsmith.optim import baselines, parse_recipe
 from tasks_for_tests import PROTOCOL, bowl, line
 
@@ -23,9 +25,9 @@ def trying(score):
     """Return an attempt with a given score, and the list of what it was asked."""
     asked = []
 
-    def attempt(lrs, seed):
-        asked.extend((lr, seed) for lr in lrs)
-        return [GridPoint(lr, score(lr, seed)) for lr in lrs]
+    def attempt(lrs, seeds, halving=False):
+        asked.extend((lr, seed) for seed in seeds for lr in lrs)
+        return [[GridPoint(lr, score(lr, seed)) for lr in lrs] for seed in seeds]
 
     return attempt, asked
 
@@ -82,14 +84,15 @@ def test_what_is_close_is_tried_with_a_second_seed():
 
 
 def test_one_stopped_run_rules_a_learning_rate_out():
-    def attempt(lrs, seed):
-        bad = seed == AUTO.lr_seeds[1]
-        return [
-            GridPoint(lr, None, "no") if bad and lr > 0.9 else GridPoint(lr, 1 / lr) for lr in lrs
-        ]
+    def point(lr, seed):
+        stopped = seed == AUTO.lr_seeds[1] and lr > 0.9
+        return GridPoint(lr, None, "no") if stopped else GridPoint(lr, abs(math.log(lr)))
+
+    def attempt(lrs, seeds, halving=False):
+        return [[point(lr, seed) for lr in lrs] for seed in seeds]
 
     tuned = tune(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
-    assert tuned.best is None or tuned.best.lr <= 0.9
+    assert tuned.best.lr < 0.9
 
 
 def test_the_grid_is_left_as_it_is_unless_asked():
@@ -107,3 +110,66 @@ def test_auto_makes_rules_of_other_scales_equal():
     )  # fmt: skip
     assert small.score == pytest.approx(large.score, rel=1e-3)
     assert small.lr == pytest.approx(1000 * large.lr)
+
+
+# --- halving --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stacked", [True, False])
+def test_halving_gives_up_the_worse_half_twice(stacked, monkeypatch):
+    if not stacked:
+        monkeypatch.setattr(_train, "stacks", lambda task, runs: [[i] for i in range(len(runs))])
+    task, lrs = line(), (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.15, 0.2)
+    stage = replace(PROTOCOL.search_stage, lrs=lrs, tune_steps=40, lr_search="halving")
+    record = evaluate_recipe(task, Rule.parse("g"), stage)
+    whole = evaluate_recipe(task, Rule.parse("g"), replace(stage, lr_search="grid"))
+    assert record.lr == whole.lr
+    assert record.scores == whole.scores
+    through = [p for p in record.grid if p.score is not None]
+    assert len(through) == 2  # of seven, four after a quarter, two after half
+    assert {p.stopped for p in record.grid if p.score is None} == {"behind the others"}
+    full = {p.lr: p.score for p in whole.grid}
+    for point in through:
+        assert point.score == pytest.approx(full[point.lr], rel=1e-4)
+
+
+def test_racing_runs_are_trained_as_they_would_be_alone():
+    """Random numbers of runs that take turns do not mix."""
+
+    def noisy(run):
+        w = torch.ones(3, requires_grad=True)
+        optimizer = run.optimizer([w])
+        for _ in range(run.steps):
+            optimizer.zero_grad()
+            loss = (w * torch.randn(3)).square().sum()  # from torch's own generator
+            loss.backward()
+            optimizer.step()
+            yield loss.detach()
+
+    task = Task.from_function(noisy, protocol=PROTOCOL)
+    runs = [Run(Rule.parse("g"), lr, 5, 40) for lr in (1e-3, 1e-2, 2e-2, 3e-2)]
+    raced = race(task, runs, Stopping(task.objective, halving=True))
+    alone = [train_once(task, run) for run in runs]
+    assert sum(not trace.stopped for trace in raced) == 1
+    for one, other in zip(raced, alone, strict=True):
+        assert list(one.signal) == list(other.signal)[: len(one.signal)]
+
+
+def test_a_rung_is_passed_once():
+    stopping = Stopping(Objective(), halving=True)
+    for steps in (10, 37, 40, 100, 1000):
+        looks = range(10, steps + 1, 10)
+        assert sum(stopping.is_rung(step, step - 10, steps) for step in looks) == len(
+            {-(-part * steps // 10) for part in (0.25, 0.5)}
+        )
+    assert not Stopping(Objective()).is_rung(30, 20, 100)
+
+
+def test_the_better_half_stays():
+    stopping = Stopping(Objective(), halving=True)
+    signals = [[(1, 3.0)], [(1, 1.0)], [(1, 2.0)], [(1, 2.0)], [(1, 5.0)]]
+    assert stopping.behind(signals) == [0, 4]
+    assert stopping.behind([[(1, 1.0)]]) == []
+    assert stopping.behind([[], []]) == []
+    up = Stopping(Objective("accuracy", "maximize", "last"), halving=True)
+    assert up.behind(signals) == [1, 3]

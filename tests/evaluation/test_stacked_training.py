@@ -48,9 +48,10 @@ class Residual(nn.Module):
         super().__init__()
         self.wide, self.back = nn.Linear(12, 400), nn.Linear(400, 12)
         self.norm, self.out = nn.LayerNorm(12), nn.Linear(12, 5)
+        self.scale = nn.Parameter(torch.tensor(1.0))
 
     def forward(self, x):
-        return self.out(self.norm(x + self.back(self.wide(x).relu())))
+        return self.out(self.norm(x + self.back(self.wide(x).relu())) * self.scale)
 
 
 class Normalized(nn.Module):
@@ -362,6 +363,10 @@ def large():
     return nn.Sequential(nn.Linear(12, 20_000), nn.ReLU(), nn.Linear(20_000, 5))
 
 
+def busy():
+    return nn.Sequential(nn.Linear(12, 5000), *(nn.Tanh() for _ in range(15)), nn.Linear(5000, 5))
+
+
 def not_reduced(output, target):
     return cross_entropy(output, target, reduction="none").mean(dim=0, keepdim=True)
 
@@ -391,6 +396,7 @@ PLAIN = {
     "other numbers": (lambda: sorting(lambda: Counting(12, 5)), "other numbers"),
     "convolution": (lambda: sorting(convolution), "convolutions"),
     "large": (lambda: sorting(large), "large enough"),
+    "large activations": (lambda: sorting(busy), "large enough"),
     "half": (
         lambda: Task.from_module(
             lambda: perceptron().bfloat16(),
@@ -444,3 +450,11 @@ def test_mse_on_three_dimensional_inputs_goes_by_vmap():
         protocol=PROTOCOL,
     )
     check(task, runs_of([zoo["adam"].rule]))
+
+
+def test_a_task_that_cannot_be_a_key():
+    class Unhashable(OwnLoop):
+        __hash__ = None
+
+    task = Unhashable(perceptron, digits(), cross_entropy, protocol=PROTOCOL)
+    assert stacks(task, runs_of([zoo["adam"].rule], seeds=(0,))) == [[0], [1]]

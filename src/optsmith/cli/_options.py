@@ -51,8 +51,8 @@ def protocol_options(command: Command) -> Command:
         click.option("--final-seeds", type=int, help="Seeds of the final evaluation."),
         click.option(
             "--lr-search",
-            type=click.Choice(["grid", "auto"]),
-            help="Use the grid as it is, or place it by the size of the rule's updates.",
+            type=click.Choice(["grid", "halving", "auto"]),
+            help="The whole grid; halved twice on the way; or placed by the rule's own size.",
         ),
         click.option("--extend-grid", is_flag=True, help="Follow a best lr at the grid's edge."),
         click.option("--no-threshold", is_flag=True, help="Accept any score."),

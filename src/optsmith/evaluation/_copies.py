@@ -114,6 +114,15 @@ class Copies:
         ]
         return losses.detach(), together
 
+    def state_bytes(self) -> float:
+        """Return the bytes a parameter of a state like the parameters.
+
+        Single numbers do not count, as `optim.state_bytes` does not count them.
+        """
+        sizes = [shape.numel() * (len(shape) > 0) for shape in self._shapes.values()]
+        total = sum(shape.numel() for shape in self._shapes.values())
+        return self.matrices[0].element_size() * sum(sizes) / total
+
     @torch.no_grad()
     def model(self, row: int) -> nn.Module:
         """Return one copy as a module; it is the same module each time, with other weights."""

@@ -14,7 +14,7 @@ from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._stopping import NOT_FINITE, Stopping
 from optsmith.evaluation._train import Trace, train, train_once
 from optsmith.optim import Recipe
-from optsmith.task import Run, Stage, Task
+from optsmith.task import Objective, Run, Stage, Task
 
 CURVE_POINTS = 100
 """Points that a record keeps of a learning curve."""
@@ -34,15 +34,17 @@ def evaluate_recipe(
     except Exception as error:
         line = f"{type(error).__name__}: {error}".partition("\n")[0]
         record = Evaluation(str(recipe), Status.FAILED, steps=stage.steps, error=line)
-    return replace(record, seconds=time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    return replace(record, trained=evaluator.trained, seconds=seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Evaluator:
     task: Task
     recipe: Recipe
     stage: Stage
     device: torch.device
+    trained: int = 0
 
     def evaluate(self) -> Evaluation:
         tuned = tune(self.task, self.recipe, self.stage, self.device, self._points)
@@ -60,20 +62,19 @@ class _Evaluator:
         record = replace(record, lr=best.lr, at_edge=at_edge)
         return self._score(record, best.lr)
 
-    def _points(self, lrs: Sequence[float], seed: int) -> list[GridPoint]:
+    def _points(
+        self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
+    ) -> list[list[GridPoint]]:
         stage, objective = self.stage, self.task.objective
-        runs = [self._run(lr, seed, stage.tune_steps) for lr in lrs]
-        stopping = Stopping(objective, stage.early_stop, stage.threshold)
-        traces = train(self.task, runs, stopping)
-        return [
-            GridPoint(lr, None if t.stopped else objective.score(t.signal), t.stopped)
-            for lr, t in zip(lrs, traces, strict=True)
-        ]
+        runs = [self._run(lr, seed, stage.tune_steps) for seed in seeds for lr in lrs]
+        stopping = Stopping(objective, stage.early_stop, stage.threshold, halving)
+        traces = iter(self._train(runs, stopping))
+        return [[_point(lr, next(traces), objective) for lr in lrs] for _ in seeds]
 
     def _score(self, record: Evaluation, lr: float) -> Evaluation:
         stage, objective = self.stage, self.task.objective
         runs = [self._run(lr, seed, stage.steps) for seed in stage.seeds]
-        traces = train(self.task, runs, Stopping(objective))
+        traces = self._train(runs, Stopping(objective))
         scores = tuple(math.nan if t.stopped else objective.score(t.signal) for t in traces)
         names = {name: None for t in traces for name in t.metrics}
         record = replace(
@@ -91,6 +92,11 @@ class _Evaluator:
         passes = stage.threshold is None or objective.better(score, stage.threshold)
         return replace(record, score=score, status=Status.OK if passes else Status.REJECTED)
 
+    def _train(self, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
+        traces = train(self.task, runs, stopping)
+        self.trained += sum(trace.signal[-1][0] for trace in traces if trace.signal)
+        return traces
+
     def _ms_per_step(self, lr: float) -> float:
         """Return the median time of a step in short plain runs: of a stack it says nothing."""
         runs = [self._run(lr, self.stage.lr_seed, TIMED_STEPS) for _ in range(3)]
@@ -99,6 +105,10 @@ class _Evaluator:
 
     def _run(self, lr: float, seed: int, steps: int) -> Run:
         return Run(self.recipe, lr, seed, steps, self.stage.final, self.device)
+
+
+def _point(lr: float, trace: Trace, objective: Objective) -> GridPoint:
+    return GridPoint(lr, None if trace.stopped else objective.score(trace.signal), trace.stopped)
 
 
 def _curve(traces: Sequence[Trace]) -> tuple[tuple[int, float], ...]:

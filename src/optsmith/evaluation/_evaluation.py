@@ -58,6 +58,7 @@ class Evaluation:
         metrics: What the task measured at the end of each run, by name, one number a seed.
         curve: The signal over the run, mean over the seeds, thinned: (step, value).
         steps: Length of each run.
+        trained: Steps trained in all, those of the grid included.
         seconds: Time it took.
         ms_per_step: Milliseconds of a training step, model and optimizer together.
         state_bytes: Bytes of optimizer state a parameter.
@@ -75,6 +76,7 @@ class Evaluation:
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     curve: tuple[tuple[int, float], ...] = ()
     steps: int = 0
+    trained: int = 0
     seconds: float = 0.0
     ms_per_step: float = math.nan
     state_bytes: float = math.nan

@@ -15,11 +15,17 @@ from optsmith.evaluation._plain import seeded
 from optsmith.task import ModuleTask, Task
 from optsmith.task._batches import Batch, TensorBatches
 
-MOST_PARAMETERS = 1 << 18
-"""Parameters of a model on a CPU: the arithmetic of a larger one keeps it busy by itself."""
+MOST_PARAMETERS = 200_000
+MOST_ACTIVATIONS = 1 << 22
+"""Parameters, and bytes of activations, of a model on a CPU: a larger one keeps it busy by itself.
+
+Stacks stopped to pay at 784-320-10 among perceptrons, and at 5 MB among transformers.
+"""
 
 TOLERANCE = 1e-4
 """Difference to the plain loop, relative to the largest entry, that is put down to rounding."""
+
+_BUSY = "the model is large enough to keep a CPU busy"
 
 LR = 0.1
 """Learning rate between the two steps that are compared."""
@@ -59,6 +65,8 @@ def examine(task: Task, device: torch.device) -> Footprint:
             warnings.filterwarnings("error", message="There is a performance drop")
             for seeds in ([0, 0], [0, 0, 1]):  # a batch for all copies, and one for each seed
                 footprint = _compare(task, task.data, seeds, device)
+                if device.type == "cpu" and footprint.activations > MOST_ACTIVATIONS:
+                    raise NotStackableError(_BUSY)
     except NotStackableError:
         raise
     except Exception as error:  # whatever a user's model may raise when it is run by vmap
@@ -89,7 +97,7 @@ def _inspect(module: nn.Module, device: torch.device) -> None:
     if any(isinstance(m, nn.modules.conv._ConvNd) for m in module.modules()):
         raise NotStackableError("convolutions on a CPU are quicker one model at a time")
     if sum(p.numel() for p in params) > MOST_PARAMETERS:
-        raise NotStackableError("the model is large enough to keep a CPU busy")
+        raise NotStackableError(_BUSY)
 
 
 def _compare(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 
@@ -13,8 +14,15 @@ from optsmith.evaluation._size import unit_lr
 from optsmith.optim import Recipe
 from optsmith.task import Objective, Stage, Task
 
-Try = Callable[[Sequence[float], int], list[GridPoint]]
-"""Trains at learning rates with a seed, and returns what came of each."""
+
+class Try(Protocol):
+    """Trains at learning rates, and returns what came of each."""
+
+    def __call__(
+        self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
+    ) -> list[list[GridPoint]]:
+        """Return the points of each seed; with `halving`, those behind are given up on the way."""
+
 
 MOST_EXTENSIONS = 8
 """Learning rates tried beyond an edge of the grid."""
@@ -47,27 +55,22 @@ def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device, attempt
         recipe: What trains.
         stage: Says how to search.
         device: Where to train.
-        attempt: Trains at given learning rates, with a given seed.
+        attempt: Trains at given learning rates, with given seeds.
     """
-    first, second = stage.lr_seeds
     objective = task.objective
     unit = unit_lr(task, recipe, stage, device) if stage.lr_search == "auto" else None
-    if unit is None:
-        points = attempt(stage.lrs, first)
-        if stage.extend_grid:
-            points = _extend(points, objective, lambda lrs: attempt(lrs, first))
-        return Tuned(tuple(points), best_point(points, objective, stage.threshold))
-    points = attempt([unit * step for step in COARSE], first)
-    points = _extend(points, objective, lambda lrs: attempt(lrs, first))
+    lrs = stage.lrs if unit is None else [unit * step for step in COARSE]
+    (points,) = attempt(lrs, [stage.lr_seed], halving=stage.lr_search != "grid")
+    if stage.extend_grid or unit is not None:
+        points = _extend(points, objective, lambda lr: attempt([lr], [stage.lr_seed])[0])
     best = best_point(points, objective, stage.threshold)
-    if best is None:
-        return Tuned(tuple(points), None)
+    if unit is None or best is None:
+        return Tuned(tuple(points), best)
     # One seed has its luck, most of all where training is just about to become unstable.
-    around = [best.lr / FINE, best.lr * FINE]
-    close = [best, *attempt(around, first)]
-    close = list(map(_mean, close, attempt([point.lr for point in close], second)))
-    points = [point for point in points if point.lr != best.lr] + close
-    ordered = tuple(sorted(points, key=lambda point: point.lr))
+    around = [best.lr / FINE, best.lr, best.lr * FINE]
+    close = list(map(_mean, *attempt(around, stage.lr_seeds)))
+    others = [point for point in points if point.lr != best.lr]
+    ordered = tuple(sorted([*others, *close], key=lambda point: point.lr))
     return Tuned(ordered, best_point(close, objective, stage.threshold))
 
 
@@ -93,7 +96,7 @@ def best_point(
 def _extend(
     points: list[GridPoint],
     objective: Objective,
-    attempt: Callable[[Sequence[float]], list[GridPoint]],
+    attempt: Callable[[float], list[GridPoint]],
 ) -> list[GridPoint]:
     """Go on outwards while the best is at an edge."""
     for _ in range(MOST_EXTENSIONS):
@@ -101,7 +104,7 @@ def _extend(
         beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
         if beyond is None:
             break
-        points = sorted([*points, *attempt([beyond])], key=lambda point: point.lr)
+        points = sorted([*points, *attempt(beyond)], key=lambda point: point.lr)
     return points
 
 

@@ -72,7 +72,10 @@ def _most(footprint: Footprint, runs: Sequence[Run]) -> int:
 
 def _footprint(task: Task, device: torch.device) -> Footprint | None:
     """Return what a copy takes; None when the task cannot be stacked, which is said once."""
-    known = _KNOWN.setdefault(task, {})
+    try:
+        known = _KNOWN.setdefault(task, {})
+    except TypeError:  # a class of the user's whose objects are no keys: nothing is remembered
+        known = {}
     if str(device) not in known:
         try:
             known[str(device)] = examine(task, device)

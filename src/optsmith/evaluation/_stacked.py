@@ -13,7 +13,7 @@ from torch import Tensor
 from optsmith.evaluation._copies import Copies, Part
 from optsmith.evaluation._forward import forward_of
 from optsmith.evaluation._plain import LOOK, Trace
-from optsmith.evaluation._stopping import Stopping
+from optsmith.evaluation._stopping import BEHIND, Stopping
 from optsmith.optim import Recipe
 from optsmith.optim._baselines import Baseline, RuleForm
 from optsmith.optim._stack import RowOptimizer
@@ -90,9 +90,9 @@ class Stack:
 
     def state_bytes(self) -> list[float]:
         """Return the bytes of optimizer state a parameter, of each copy."""
-        size = self.copies.matrices[0].element_size()
+        one = self.copies.state_bytes()
         pairs = zip(self._sizes, self._optimizers, strict=True)
-        return [float(o.slots * size) for count, o in pairs for _ in range(count)]
+        return [o.slots * one for count, o in pairs for _ in range(count)]
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class _Follower:
                     record.seconds += (now - start) / len(self.records)
                 start = now
             if step % LOOK == 0:
-                self._look()
+                self._look(step)
                 if not self.records:
                     break
         self._end()
@@ -172,11 +172,27 @@ class _Follower:
                 record.signal.append((step, value))
         self._fresh = []
 
-    def _look(self) -> None:
+    def _behind(self, rows: Sequence[int]) -> set[int]:
+        """Return which of the rows lose to others of the same recipe and seed."""
+        races: dict[tuple[Recipe, int], list[int]] = {}
+        for row in rows:
+            run = self.records[row].run
+            races.setdefault((run.recipe, run.seed), []).append(row)
+        return {
+            racing[i]
+            for racing in races.values()
+            for i in self.stopping.behind([self.records[row].signal for row in racing])
+        }
+
+    def _look(self, step: int) -> None:
         """Let go of what is hopeless."""
+        whys = [self.stopping.why(record.signal, self.steps) for record in self.records]
+        if self.stopping.is_rung(step, step - LOOK, self.steps):
+            for row in self._behind([row for row, why in enumerate(whys) if not why]):
+                whys[row] = BEHIND
         going = []
         for row, record in enumerate(self.records):
-            if why := self.stopping.why(record.signal, self.steps):
+            if why := whys[row]:
                 self._close(record, why, {})
             else:
                 going.append(row)

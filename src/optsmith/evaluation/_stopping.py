@@ -23,6 +23,11 @@ REACHED_BY = 0.10
 
 NOT_FINITE = "the signal is not finite"
 
+BEHIND = "behind the others"
+
+RUNGS = (0.25, 0.5)
+"""The parts of the run after which the worse half of a grid's learning rates is given up."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
@@ -32,11 +37,28 @@ class Stopping:
         objective: Tells losses from accuracies.
         early: Whether hopeless runs are stopped; one that is not finite always is.
         threshold: What an accuracy has to reach.
+        halving: Whether runs that differ in their learning rate alone race each other.
     """
 
     objective: Objective
     early: bool = False
     threshold: float | None = None
+    halving: bool = False
+
+    def is_rung(self, step: int, before: int, steps: int) -> bool:
+        """Return whether runs are compared after `step`, the last look having been at `before`."""
+        return self.halving and any(before < part * steps <= step for part in RUNGS)
+
+    def behind(self, signals: Sequence[Sequence[tuple[int, float]]]) -> list[int]:
+        """Return which of the runs that go on are not in the better half; the first of equals is.
+
+        Every run has been measured at the same steps, so what is compared is what a score is made
+        of; runs that have not been measured yet are all kept.
+        """
+        if len(signals) < 2 or not all(signals):
+            return []
+        rank = [(self.objective.key(self.objective.score(s)), i) for i, s in enumerate(signals)]
+        return sorted(i for _, i in sorted(rank)[-(-len(signals) // 2) :])
 
     def why(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
         """Return why to stop after `signal` of a run of `steps` steps; empty to go on."""

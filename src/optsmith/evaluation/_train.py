@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from optsmith.evaluation._plain import LOOK, Trace, train_once
+from optsmith.evaluation._plain import LOOK, Trace, race, train_once
 from optsmith.evaluation._stackable import stacks
 from optsmith.evaluation._stacked import train_stack
 from optsmith.evaluation._stopping import Stopping
@@ -19,9 +19,14 @@ def train(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
     Either way gives the same traces, up to rounding; `stopping` ends runs early. The way is a
     function of the task and the runs alone, never of timings or of what else the machine does: the
     same call gives the same numbers to the bit, and the order of the runs does not matter.
+
+    With `stopping.halving` the runs are alike but for the learning rate.
     """
     traces: dict[int, Trace] = {}
-    for members in stacks(task, runs):
+    together = stacks(task, runs)
+    if stopping.halving and all(len(members) == 1 for members in together):
+        return race(task, runs, stopping)
+    for members in together:
         chosen = [runs[i] for i in members]
         if isinstance(task, ModuleTask) and len(chosen) > 1:
             done = train_stack(task, chosen, stopping)

@@ -123,7 +123,8 @@ class RowOptimizer:
         ]
         distinct = {seed: j for j, seed in enumerate(dict.fromkeys(self.seeds))}
         self._distinct = list(distinct)
-        self._seed_of_row = torch.tensor([distinct[s] for s in self.seeds])
+        rows = [distinct[s] for s in self.seeds]
+        self._seed_of_row = torch.tensor(rows, device=self.lrs.device)
 
     def _piece(self, i: int, rows: slice, columns: slice, scratch: list[Tensor]) -> _Piece:
         param = self.params[i][rows, columns]
@@ -174,7 +175,7 @@ class RowOptimizer:
         height = piece.param.shape[0]
         if len(noise) == 1:
             return noise[:, piece.columns].expand(height, -1)
-        return noise[self._seed_of_row[piece.rows].to(noise.device), piece.columns]
+        return noise[self._seed_of_row[piece.rows], piece.columns]
 
     def _run(self, registers: list[Any], piece: _Piece, factor: float) -> None:
         buffers = piece.buffers

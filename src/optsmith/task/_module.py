@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -109,30 +109,34 @@ class ModuleTask(Task):
 
     def check(self, model: nn.Module, run: Run) -> float:
         """Return the signal at a checkpoint: the metric on data that is not trained on."""
-        return _mean(model, self.metric, self.test if run.final else self.validation, run.device)
+        held = self.test if run.final else self.validation
+        if self.metric is None or held is None:
+            raise TaskError("there is nothing to measure")
+        return _means(model, [self.metric], held, run.device)[0]
 
     def measure(self, model: nn.Module, run: Run) -> Metrics:
         """Return what is measured at the end of a run."""
         if not run.final or self.test is None:
             return {}
-        metrics = {"test loss": _mean(model, self.loss, self.test, run.device)}
+        measures = {"test loss": self.loss}
         if self.metric is not None:
-            metrics[f"test {self.metric_name}"] = _mean(model, self.metric, self.test, run.device)
-        return metrics
+            measures[f"test {self.metric_name}"] = self.metric
+        means = _means(model, list(measures.values()), self.test, run.device)
+        return dict(zip(measures, means, strict=True))
 
 
-def _mean(
-    model: nn.Module, measure: Measure | None, data: Batches | None, device: torch.device
-) -> float:
-    """Return the mean of a measure over all examples, the model in its evaluation mode."""
-    if measure is None or data is None:
-        raise TaskError("there is nothing to measure")
+def _means(
+    model: nn.Module, measures: Sequence[Measure], data: Batches, device: torch.device
+) -> list[float]:
+    """Return the mean of each measure over all examples, the model in its evaluation mode."""
     was_training = model.training
     model.eval()
-    total, count = 0.0, 0
+    totals, count = [0.0] * len(measures), 0
     with torch.no_grad():
         for inputs, target in data.once(device):
-            total += float(measure(model(inputs), target)) * len(target)
+            output = model(inputs)
+            for i, measure in enumerate(measures):
+                totals[i] += float(measure(output, target)) * len(target)
             count += len(target)
     model.train(was_training)
-    return total / count
+    return [total / count for total in totals]

@@ -15,7 +15,7 @@ PAPER_LRS = (0.0006, 0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 # never appears in the final evaluation.
 _SEARCH_LR_SEEDS, _SEARCH_SEED = (0, 999_999), 1
 _FINAL_LR_SEEDS, _FINAL_SEED = (1_000_000, 1_999_999), 1_000_001
-LR_SEARCHES = ("grid", "auto")
+LR_SEARCHES = ("grid", "halving", "auto")
 MOST_SEEDS = 999_998
 
 
@@ -33,7 +33,8 @@ class Stage:
         threshold: A score that is not better is rejected; None accepts all.
         early_stop: Whether hopeless learning rates are stopped early.
         extend_grid: Whether a best learning rate at the edge is followed outwards.
-        lr_search: `grid`, or `auto`: place the grid by the size of the rule's updates, refine it.
+        lr_search: `grid`; `halving`: the worse half of it is given up twice on the way; or `auto`:
+            the grid is placed by the size of the rule's updates, halved, and refined.
         final: Whether the task may use what it holds out during a search.
     """
 
@@ -69,8 +70,9 @@ class Protocol:
         threshold: Scores that are not better than this are rejected; None: none is.
         early_stop: Whether hopeless learning rates are stopped early.
         extend_grid: Whether a best learning rate at the edge of the grid is followed outwards.
-        lr_search: How a learning rate is found: on the `grid`, or `auto`: where the measured size
-            of the rule's updates says, refined around the best.
+        lr_search: How a learning rate is found: on the whole `grid`; by `halving`, where the worse
+            half is given up after a quarter and after half of the run; or `auto`: where the
+            measured size of the rule's updates says, halved, and refined around the best.
 
     Raises:
         TaskError: A setting makes no sense.

@@ -1,0 +1,105 @@
+"""Ways to find a learning rate, on the same random rules: the paper's grid, halving, and `auto`.
+
+    python benchmarks/lr_search.py TASK [--rules 300] [--seed 11] [--output FILE]
+
+Random rules that pass the screen are evaluated by each way on the paper's protocol: a learning rate
+from 100-step runs, scored on 10 other seeds. The reference is the full grid; steps are those trained
+to find the learning rate.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from optsmith import Rule, Screen, spaces
+from optsmith.evaluation import Evaluation
+from optsmith.execution import make_executor
+from optsmith.study import Bench, evaluate_all, evaluate_job
+from optsmith.task import find_task
+from report import header
+
+WAYS = ("grid", "halving", "auto")
+
+
+def draw(count: int, seed: int) -> list[Rule]:
+    """Return random rules that pass the screen, no two equal up to a factor."""
+    rng, screen = random.Random(seed), Screen()
+    found: dict[str, Rule] = {}
+    while len(found) < count:
+        rule = spaces["paper"].sample(rng)
+        screening = screen(rule)
+        if screening.ok:
+            found.setdefault(screening.scale_fingerprint, rule)
+    return list(found.values())
+
+
+def score(evaluation: Evaluation) -> float:
+    """Return the score; one that failed is as good as none."""
+    return math.inf if evaluation.score is None else evaluation.score
+
+
+def compare(results: Mapping[str, Mapping[str, Evaluation]], scoring: int) -> list[str]:
+    """Return a line for each way, and how it does against the grid."""
+    lines = []
+    for way, found in results.items():
+        scores = [score(e) for e in found.values()]
+        tuning = statistics.mean(
+            e.trained - scoring * (e.score is not None) for e in found.values()
+        )
+        finite = [s for s in scores if s < math.inf]
+        lines.append(
+            f"{way:<8} {tuning:6.0f} tuning steps a rule; {len(finite)} rules trained; score:"
+            f" median {statistics.median(scores):.3f}, best {min(scores):.4f};"
+            f" under 0.7: {sum(s < 0.7 for s in scores)}, under 1: {sum(s < 1 for s in scores)};"
+            f" lr at the edge: {sum(e.at_edge for e in found.values())}"
+        )
+    grid = results["grid"]
+    for way in WAYS[1:]:
+        pairs = [(score(e), score(grid[name])) for name, e in results[way].items()]
+        both = [(mine, its) for mine, its in pairs if max(mine, its) < math.inf]
+        better = sum(mine < 0.98 * its for mine, its in pairs)
+        worse = sum(mine > 1.02 * its for mine, its in pairs)
+        same = sum(e.lr == grid[name].lr for name, e in results[way].items())
+        ratio = statistics.geometric_mean(mine / its for mine, its in both)
+        lines.append(
+            f"{way} / grid: score ratio {ratio:.3f} (geometric mean of {len(both)}); better by 2 %"
+            f" on {better}, worse by 2 % on {worse} of {len(pairs)}; same lr on {same}"
+        )
+    return lines
+
+
+@click.command()
+@click.argument("task")
+@click.option("--rules", "count", default=300, show_default=True)
+@click.option("--seed", default=11, show_default=True)
+@click.option("--workers", default=2, show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+def main(task: str, count: int, seed: int, workers: int, output: Path | None) -> None:
+    """Print how the ways compare."""
+    found = find_task(task)
+    stage = found.preset("paper").protocol.search_stage
+    rules = draw(count, seed)
+    bench = Bench(found, {way: replace(stage, lr_search=way) for way in WAYS})
+    with make_executor(evaluate_job, bench, workers) as executor:
+        results = {way: {e.recipe: e for e in evaluate_all(executor, way, rules)} for way in WAYS}
+    lines = [
+        *header(),
+        f"task     {task}; {count} random rules that pass the screen, seed {seed}",
+        "",
+        *compare(results, stage.steps * len(stage.seeds)),
+        "",
+    ]
+    click.echo("\n".join(lines))
+    if output:
+        output.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
