@@ -1,0 +1,121 @@
+"""How fast candidates are evaluated: stacked, by the plain loop, and by arithmetic alone.
+
+    python benchmarks/search_speed.py [--rules 24] [--repeats 3] [--output FILE]
+
+The same random rules are evaluated by the paper's protocol on MNISTNET (10 learning rates, then 10
+seeds, 100 steps each) in stacks and by the plain loop: one copy at a time, data in memory, the way a
+careful person would write it. The bound: the floating-point operations of all trained steps, divided
+by the measured rate of this machine's matrix products. Repeats alternate; medians are shown.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import torch
+
+from lr_search import draw
+from optsmith import Rule
+from optsmith.evaluation import Evaluation, _train, evaluate_recipe
+from optsmith.execution import make_executor
+from optsmith.study import Bench, evaluate_all, evaluate_job
+from optsmith.task import Stage, Task, find_task
+from report import header
+
+BATCH, WIDTHS = 128, (784, 20, 10)
+
+
+def flops(batch: int = BATCH, widths: tuple[int, ...] = WIDTHS) -> int:
+    """Return the operations of one step: forward, and backward for weights and (but first) inputs."""
+    products = [2 * batch * a * b for a, b in zip(widths, widths[1:], strict=False)]
+    return 3 * sum(products) - products[0]
+
+
+def gemm_rate(copies: int = 10) -> float:
+    """Return operations a second of the forward product of a stack, best of many."""
+    x, w = torch.randn(BATCH, WIDTHS[0]), torch.randn(WIDTHS[0], WIDTHS[1] * copies)
+    best = float("inf")
+    for _ in range(200):
+        start = time.perf_counter()
+        torch.mm(x, w)
+        best = min(best, time.perf_counter() - start)
+    return 2 * BATCH * WIDTHS[0] * WIDTHS[1] * copies / best
+
+
+@contextmanager
+def plain() -> Iterator[None]:
+    """Train one copy at a time."""
+    usual = _train.stacks
+    _train.stacks = lambda task, runs: [[i] for i in range(len(runs))]
+    try:
+        yield
+    finally:
+        _train.stacks = usual
+
+
+def timed(work: Callable[[], list[Evaluation]]) -> tuple[float, int]:
+    """Return seconds, and steps trained."""
+    start = time.perf_counter()
+    done = work()
+    return time.perf_counter() - start, sum(e.trained for e in done)
+
+
+def one_process(task: Task, stage: Stage, rules: list[Rule]) -> list[Evaluation]:
+    """Evaluate in this process."""
+    return [evaluate_recipe(task, rule, stage) for rule in rules]
+
+
+@click.command()
+@click.option("--rules", "count", default=24, show_default=True)
+@click.option("--repeats", default=3, show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+def main(count: int, repeats: int, output: Path | None) -> None:
+    """Print evaluations a minute and their ratios."""
+    torch.set_num_threads(1)
+    task = find_task("mnistnet")
+    stage = task.preset("paper").protocol.search_stage
+    rules = draw(count, seed=5)
+    one_process(task, stage, rules[:2])
+    times: dict[str, list[float]] = {"plain": [], "stacked": [], "stacked, 2 workers": []}
+    rate = gemm_rate()
+    with make_executor(evaluate_job, Bench(task, {"search": stage}), 2) as executor:
+        list(evaluate_all(executor, "search", rules[:2]))  # the workers start
+        for _ in range(repeats):
+            with plain():
+                seconds, steps = timed(lambda: one_process(task, stage, rules))
+            times["plain"].append(seconds)
+            times["stacked"].append(timed(lambda: one_process(task, stage, rules))[0])
+            times["stacked, 2 workers"].append(
+                timed(lambda: list(evaluate_all(executor, "search", rules)))[0]
+            )
+    bound = steps * flops() / rate
+    median = {name: statistics.median(values) for name, values in times.items()}
+    lines = [
+        *header(),
+        f"task     mnistnet, paper preset, {count} random rules, {steps} steps; medians of {repeats}",
+        f"bound    {flops() / 1e6:.2f} MFLOP a step at {rate / 1e9:.0f} GFLOPS on one core:"
+        f" {bound:.2f} s",
+        "",
+        f"{'':<20}{'s':>8}{'least':>8}{'most':>8}{'per minute':>12}{'plain /':>9}{'/ bound':>9}"
+        f"{'ms a step':>11}",
+    ]
+    for name, value in median.items():
+        lines.append(
+            f"{name:<20}{value:>8.2f}{min(times[name]):>8.2f}{max(times[name]):>8.2f}"
+            f"{60 * count / value:>12.0f}{median['plain'] / value:>9.2f}{value / bound:>9.2f}"
+            f"{value / steps * 1e3:>11.3f}"
+        )
+    gain = median["stacked"] / median["stacked, 2 workers"]
+    lines += ["", f"2 workers / 1: {gain:.2f} times as fast", ""]
+    click.echo("\n".join(lines))
+    if output:
+        output.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
