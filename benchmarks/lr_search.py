@@ -3,8 +3,8 @@
     python benchmarks/lr_search.py TASK [--rules 300] [--seed 11] [--output FILE]
 
 Random rules that pass the screen are evaluated by each way on the paper's protocol: a learning rate
-from 100-step runs, scored on 10 other seeds. The reference is the full grid; steps are those trained
-to find the learning rate.
+from 100-step runs, scored on 10 other seeds. The reference is the full grid; steps are those that
+were trained to find the learning rate.
 """
 
 from __future__ import annotations
@@ -50,13 +50,11 @@ def compare(results: Mapping[str, Mapping[str, Evaluation]], scoring: int) -> li
     lines = []
     for way, found in results.items():
         scores = [score(e) for e in found.values()]
-        tuning = statistics.mean(
-            e.trained - scoring * (e.score is not None) for e in found.values()
-        )
+        trained = [e.trained - scoring * (e.score is not None) for e in found.values()]
         finite = [s for s in scores if s < math.inf]
         lines.append(
-            f"{way:<8} {tuning:6.0f} tuning steps a rule; {len(finite)} rules trained; score:"
-            f" median {statistics.median(scores):.3f}, best {min(scores):.4f};"
+            f"{way:<8} {statistics.mean(trained):6.0f} tuning steps a rule;"
+            f" {len(finite)} rules trained; score: median {statistics.median(scores):.3f}, best {min(scores):.4f};"
             f" under 0.7: {sum(s < 0.7 for s in scores)}, under 1: {sum(s < 1 for s in scores)};"
             f" lr at the edge: {sum(e.at_edge for e in found.values())}"
         )

@@ -4,8 +4,8 @@
 
 Sum of the training loss over 1000 steps on new seeds, and accuracy on the half of the training
 images that no search touches; mean ± spread over 4 seeds. The learning rate comes from the paper's
-grid on runs of 100 steps (or of --tune-steps), on a seed of its own. The paper's numbers stand beside
-ours.
+grid on runs of 100 steps (or of --tune-steps), on a seed of its own. The paper's numbers stand
+beside ours.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python benchmarks/search_speed.py [--rules 24] [--repeats 3] [--output FILE]
 
 The same random rules are evaluated by the paper's protocol on MNISTNET (10 learning rates, then 10
-seeds, 100 steps each) in stacks and by the plain loop: one copy at a time, data in memory, the way a
-careful person would write it. The bound: the floating-point operations of all trained steps, divided
-by the measured rate of this machine's matrix products. Repeats alternate; medians are shown.
+seeds, 100 steps each) in stacks and by the plain loop: one copy at a time, data in memory, the way
+a careful person would write it. The bound: the floating-point operations of all trained steps over
+the measured rate of this machine's matrix products. Repeats alternate; medians are shown.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -31,8 +32,8 @@ BATCH, WIDTHS = 128, (784, 20, 10)
 
 
 def flops(batch: int = BATCH, widths: tuple[int, ...] = WIDTHS) -> int:
-    """Return the operations of one step: forward, and backward for weights and (but first) inputs."""
-    products = [2 * batch * a * b for a, b in zip(widths, widths[1:], strict=False)]
+    """Return the operations of a step: forward; backward for weights and inner layers."""
+    products = [2 * batch * a * b for a, b in pairwise(widths)]
     return 3 * sum(products) - products[0]
 
 
@@ -97,7 +98,8 @@ def main(count: int, repeats: int, output: Path | None) -> None:
     median = {name: statistics.median(values) for name, values in times.items()}
     lines = [
         *header(),
-        f"task     mnistnet, paper preset, {count} random rules, {steps} steps; medians of {repeats}",
+        f"task     mnistnet, paper preset, {count} random rules, {steps} steps;"
+        f" medians of {repeats}",
         f"bound    {flops() / 1e6:.2f} MFLOP a step at {rate / 1e9:.0f} GFLOPS on one core:"
         f" {bound:.2f} s",
         "",

@@ -91,6 +91,11 @@ def runs_of(recipes, lrs=LRS, seeds=SEEDS, steps=STEPS, final=False):
     return [Run(r, lr, s, steps, final) for s in seeds for r in recipes for lr in lrs]
 
 
+def pairs_of(recipes):
+    """Return two runs of each recipe, with other learning rates and seeds."""
+    return [Run(r, lr, s, STEPS) for r in recipes for lr, s in zip(LRS, SEEDS, strict=True)]
+
+
 def never(task):
     return Stopping(task.objective)
 
@@ -124,12 +129,12 @@ def check(task, runs, stopping=None):
 
 
 def test_every_zoo_rule_in_one_call():
-    traces = check(sorting(), runs_of([entry.rule for entry in zoo.values()]))
-    assert len({t.signal[-1] for t in traces}) > 2 * len(zoo)  # not all the same run
+    traces = check(sorting(), pairs_of([entry.rule for entry in zoo.values()]))
+    assert len({t.signal[-1] for t in traces}) > 1.5 * len(zoo)  # not all the same run
 
 
 def test_every_baseline_and_a_rule_in_one_call():
-    check(sorting(), runs_of([*baselines.values(), zoo["mnist1"].rule]))
+    check(sorting(), pairs_of([*baselines.values(), zoo["mnist1"].rule]))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,11 +12,12 @@ from optsmith.optim._stack import Columns, RowOptimizer
 
 LRS = (0.01, 0.1, 0.003, 0.02)
 SEEDS = (0, 0, 5, 5)
+FEW = 8
 MATRICES = ([2], [0, 1, 3])  # the parameters in each
 TEXTS = ("ld", "1", "drop(drop(g) + g3)", "drop(g, rate=0.5)*m1", "cd/m1", "m1^2", "sign(g)^g")
 
 
-@pytest.fixture(params=[5, 24, 1 << 17], ids=["columns", "rows", "whole"], autouse=True)
+@pytest.fixture(params=[5, 24, 1 << 17], ids=["columns", "rows", "whole"])
 def pieces(request, monkeypatch):
     """Cut matrices of 4 rows and 12 and 7 columns within rows, between them, and not at all."""
     monkeypatch.setattr(_stack, "CHUNK", request.param)
@@ -62,14 +63,15 @@ def parse(name):
     return zoo[name].rule if name in zoo else Rule.parse(name)
 
 
+@pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", [*zoo, *TEXTS])
 def test_each_row_is_trained_as_by_an_optimizer_of_its_own(name):
     copies = starts(4)
     matrices = stack(copies)
     rows = RowOptimizer(parse(name), matrices, columns(), LRS, SEEDS, STEPS)
-    for t in range(1, STEPS + 1):
+    for t in range(1, FEW + 1):
         step(rows, copies, t)
-    assert_near(matrices, last_of_each(name), rtol=1e-9, atol=1e-12)
+    assert_near(matrices, last_of_each(name, steps=FEW), rtol=1e-9, atol=1e-12)
 
 
 def test_rows_of_a_larger_matrix_are_trained_in_place_and_others_left_alone():
@@ -97,18 +99,19 @@ def test_rows_that_are_left_go_on_as_before(name):
     assert_near(matrices, [m[[0, 2, 3]] for m in last_of_each(name)], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["adam", "mnist1", "conv1"])
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("name", ["mnist1", "conv1"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_finite_stays_in_its_row(name, value):
     copies = starts(4)
     matrices = stack(copies)
     rows = RowOptimizer(parse(name), matrices, columns(), LRS, SEEDS, STEPS)
-    for t in range(1, STEPS + 1):
+    for t in range(1, FEW + 1):
         every = stack([gradients(c, t) for c in copies])
         for g in every:
             g[1] = value
         rows.step(every)
-    expected = last_of_each(name)
+    expected = last_of_each(name, steps=FEW)
     for matrix, other in zip(matrices, expected, strict=True):
         assert not matrix[1].isfinite().any()
         assert_near(matrix[[0, 2, 3]], other[[0, 2, 3]], rtol=1e-9, atol=1e-12)

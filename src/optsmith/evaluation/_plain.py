@@ -126,13 +126,15 @@ def _follow(
         try:
             value = next(training)
         except StopIteration as stop:
+            seen = len(signal)
             signal += _read(fresh)
             if step != run.steps or not signal or signal[-1][0] != step:
                 raise TaskError(
                     f"the task {task.name} gave {step} steps with the last signal at step"
                     f" {signal[-1][0] if signal else 'none'}; {run.steps} steps were asked for"
                 ) from None
-            return Trace(signal, stopping.why(signal, run.steps), stop.value or {}, seconds)
+            why = stopping.why(signal, run.steps, seen)
+            return Trace(signal, why, stop.value or {}, seconds)
         step += 1
         if step > run.steps:
             training.close()
@@ -142,9 +144,10 @@ def _follow(
         if step % LOOK == 0 or step == run.steps:
             seconds += time.perf_counter() - start
         if step % LOOK == 0:
+            seen = len(signal)
             signal += _read(fresh)
             fresh = []
-            if stopped := stopping.why(signal, run.steps) or (yield):
+            if stopped := stopping.why(signal, run.steps, seen) or (yield):
                 training.close()
                 return Trace(signal, stopped, seconds=seconds)
             start = time.perf_counter()

@@ -103,6 +103,7 @@ class _Record:
     place: int
     state_bytes: float
     signal: list[tuple[int, float]] = field(default_factory=list)
+    seen: int = 0  # values that were there at the last look
     seconds: float = 0.0
 
 
@@ -145,9 +146,12 @@ class _Follower:
     def _end(self) -> None:
         """Measure what is left."""
         for row, record in enumerate(self.records):
-            why = self.stopping.why(record.signal, self.steps)
+            why = self._why(record)
             metrics = self.task.measure(self.stack.copies.model(row), record.run)
             self._close(record, why, metrics)
+
+    def _why(self, record: _Record) -> str:
+        return self.stopping.why(record.signal, self.steps, record.seen)
 
     def _close(self, record: _Record, why: str, metrics: Metrics) -> None:
         self.traces[record.place] = Trace(
@@ -166,6 +170,8 @@ class _Follower:
         """Take in fresh values, with one wait for all."""
         tensors = [values for _, values in self._fresh if isinstance(values, Tensor)]
         numbers = iter(torch.stack(tensors).tolist() if tensors else ())
+        for record in self.records:
+            record.seen = len(record.signal)
         for step, values in self._fresh:
             row = next(numbers) if isinstance(values, Tensor) else values
             for record, value in zip(self.records, row, strict=True):
@@ -186,7 +192,7 @@ class _Follower:
 
     def _look(self, step: int) -> None:
         """Let go of what is hopeless."""
-        whys = [self.stopping.why(record.signal, self.steps) for record in self.records]
+        whys = [self._why(record) for record in self.records]
         if self.stopping.is_rung(step, step - LOOK, self.steps):
             for row in self._behind([row for row, why in enumerate(whys) if not why]):
                 whys[row] = BEHIND

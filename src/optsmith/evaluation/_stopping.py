@@ -60,20 +60,26 @@ class Stopping:
         rank = [(self.objective.key(self.objective.score(s)), i) for i, s in enumerate(signals)]
         return sorted(i for _, i in sorted(rank)[-(-len(signals) // 2) :])
 
-    def why(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
-        """Return why to stop after `signal` of a run of `steps` steps; empty to go on."""
-        # The newest values are the ones not looked at yet, but a look costs nothing beside a step.
-        if any(not math.isfinite(value) for _, value in signal):
+    def why(self, signal: Sequence[tuple[int, float]], steps: int, seen: int = 0) -> str:
+        """Return why to stop after `signal` of a run of `steps` steps; empty to go on.
+
+        Args:
+            signal: What was measured so far.
+            steps: Length of the run.
+            seen: How many of its values were there at the last look, which found nothing.
+        """
+        if any(not math.isfinite(value) for _, value in signal[seen:]):
             return NOT_FINITE
         if not self.early:
             return ""
         if self.objective.direction == "minimize":
-            return self._rising(signal, steps)
+            return self._rising(signal, steps, seen)
         return self._below(signal, steps)
 
-    def _rising(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
+    def _rising(self, signal: Sequence[tuple[int, float]], steps: int, seen: int) -> str:
         low, high = (part * steps for part in BETWEEN)
-        if not signal or signal[-1][0] < high:
+        judged = seen > 0 and signal[seen - 1][0] >= high
+        if judged or not signal or signal[-1][0] < high:
             return ""
         values = [value for _, value in signal]
         averages = [
