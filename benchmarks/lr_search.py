@@ -54,7 +54,8 @@ def compare(results: Mapping[str, Mapping[str, Evaluation]], scoring: int) -> li
         finite = [s for s in scores if s < math.inf]
         lines.append(
             f"{way:<8} {statistics.mean(trained):6.0f} tuning steps a rule;"
-            f" {len(finite)} rules trained; score: median {statistics.median(scores):.3f}, best {min(scores):.4f};"
+            f" {len(finite)} rules trained; score: median {statistics.median(scores):.3f},"
+            f" best {min(scores):.4f};"
             f" under 0.7: {sum(s < 0.7 for s in scores)}, under 1: {sum(s < 1 for s in scores)};"
             f" lr at the edge: {sum(e.at_edge for e in found.values())}"
         )

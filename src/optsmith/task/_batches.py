@@ -13,6 +13,7 @@ from optsmith._errors import TaskError
 from optsmith.task._base import Run
 
 Batch = tuple[Any, Any]
+Prepare = Callable[[Any], Any]
 
 
 class Batches(Protocol):
@@ -21,8 +22,8 @@ class Batches(Protocol):
     def train(self, run: Run) -> Iterator[Batch]:
         """Yield `run.steps` batches of inputs and targets, in an order that the seed decides."""
 
-    def once(self, device: torch.device) -> Iterator[Batch]:
-        """Yield everything once, in large batches, to measure on."""
+    def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
+        """Yield everything once, in order, to measure on; at least the first `most` examples."""
 
 
 class TensorBatches:
@@ -32,19 +33,30 @@ class TensorBatches:
         inputs: One row an example.
         targets: One row an example.
         batch_size: Examples a batch.
+        prepare: Applied to the inputs of each batch, where they are trained on.
+        measure_size: Examples a batch when all are measured on.
     """
 
     MEASURE = 8192
 
-    def __init__(self, inputs: Tensor, targets: Tensor, batch_size: int) -> None:
+    def __init__(
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        batch_size: int,
+        prepare: Prepare | None = None,
+        measure_size: int = MEASURE,
+    ) -> None:
         if len(inputs) != len(targets):
             raise TaskError(f"there are {len(inputs)} inputs but {len(targets)} targets")
-        if batch_size < 1:
-            raise TaskError(f"batch_size must be at least 1, not {batch_size}")
+        if min(batch_size, measure_size) < 1:
+            name = "batch_size" if batch_size < 1 else "measure_size"
+            raise TaskError(f"{name} must be at least 1, not {min(batch_size, measure_size)}")
         if not len(inputs):
             raise TaskError("there is no data to train on")
         self.inputs, self.targets = inputs, targets
         self.batch_size = min(batch_size, len(inputs))
+        self.prepare, self.measure_size = prepare or _as_is, measure_size
 
     def order(self, seed: int, steps: int) -> Tensor:
         """Return the rows of each batch; every recipe sees the same for the same seed."""
@@ -65,15 +77,16 @@ class TensorBatches:
             if seed not in orders:
                 orders[seed] = self.order(seed, steps).to(device).unbind()
             rows = orders[seed][step - 1]
-            return inputs.index_select(0, rows), targets.index_select(0, rows)
+            return self.prepare(inputs.index_select(0, rows)), targets.index_select(0, rows)
 
         return batch
 
-    def once(self, device: torch.device) -> Iterator[Batch]:
-        """Yield everything once."""
-        for start in range(0, len(self.inputs), self.MEASURE):
-            piece = slice(start, start + self.MEASURE)
-            yield self.inputs[piece].to(device), self.targets[piece].to(device)
+    def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
+        """Yield everything once, or the first `most` examples."""
+        count = len(self.inputs) if most is None else min(most, len(self.inputs))
+        for start in range(0, count, self.measure_size):
+            piece = slice(start, min(start + self.measure_size, count))
+            yield self.prepare(self.inputs[piece].to(device)), self.targets[piece].to(device)
 
 
 @lru_cache(maxsize=32)
@@ -94,12 +107,13 @@ class LoaderBatches:
 
     Args:
         loader: The iterable; it must be possible to iterate over it again.
+        prepare: Applied to the inputs of each batch, where they are trained on.
     """
 
-    def __init__(self, loader: Iterable[Batch]) -> None:
+    def __init__(self, loader: Iterable[Batch], prepare: Prepare | None = None) -> None:
         if iter(loader) is loader:
             raise TaskError("the data can be read once only: give a list or a DataLoader")
-        self.loader = loader
+        self.loader, self.prepare = loader, prepare or _as_is
 
     def train(self, run: Run) -> Iterator[Batch]:
         """Yield `run.steps` batches."""
@@ -107,31 +121,66 @@ class LoaderBatches:
         while done < run.steps:
             before = done
             for inputs, targets in self.loader:
-                yield _to(inputs, run.device), _to(targets, run.device)
+                yield self.prepare(_to(inputs, run.device)), _to(targets, run.device)
                 done += 1
                 if done == run.steps:
                     return
             if done == before:
                 raise TaskError("there is no data to train on")
 
-    def once(self, device: torch.device) -> Iterator[Batch]:
-        """Yield everything once."""
+    def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
+        """Yield everything once, or whole batches until there are `most` examples."""
+        done = 0
         for inputs, targets in self.loader:
-            yield _to(inputs, device), _to(targets, device)
+            if most is not None and done >= most:
+                return
+            yield self.prepare(_to(inputs, device)), _to(targets, device)
+            done += len(targets)
 
 
-def batches(data: Any, batch_size: int) -> Batches:
+class RefitBatches:
+    """Data of which a search holds some out, and final runs nothing.
+
+    Args:
+        held: What a search trains on.
+        whole: What final runs train on.
+    """
+
+    def __init__(self, held: Batches, whole: Batches) -> None:
+        self.held, self.whole = held, whole
+
+    def train(self, run: Run) -> Iterator[Batch]:
+        """Yield `run.steps` batches."""
+        return (self.whole if run.final else self.held).train(run)
+
+    def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
+        """Yield once what a search trains on."""
+        return self.held.once(device, most)
+
+
+def batches(
+    data: Any,
+    batch_size: int,
+    prepare: Prepare | None = None,
+    measure_size: int = TensorBatches.MEASURE,
+) -> Batches:
     """Return data in the form that tasks read.
 
     Args:
         data: A pair of tensors (inputs, targets), or an iterable of such pairs.
         batch_size: Examples a batch, for tensors.
+        prepare: Applied to the inputs of each batch.
+        measure_size: Examples a batch when all are measured on, for tensors.
     """
     if isinstance(data, tuple) and len(data) == 2 and all(isinstance(t, Tensor) for t in data):
-        return TensorBatches(*data, batch_size)
+        return TensorBatches(*data, batch_size, prepare, measure_size)
     if isinstance(data, Iterable):
-        return LoaderBatches(data)
+        return LoaderBatches(data, prepare)
     raise TaskError("data is a pair of tensors (inputs, targets) or a loader of such pairs")
+
+
+def _as_is(inputs: Any) -> Any:
+    return inputs
 
 
 def _to(item: Any, device: torch.device) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from optsmith._errors import TaskError
 from optsmith.task._base import Metrics, Objective, Run, Task, Training
-from optsmith.task._batches import Batches, batches
+from optsmith.task._batches import Batch, Batches, Prepare, RefitBatches, TensorBatches, batches
 from optsmith.task._function import choose_presets
 from optsmith.task._protocol import PAPER_LRS, Preset, Protocol
 
@@ -30,7 +30,8 @@ class ModuleTask(Task):
     """Trains a module on batches with a loss.
 
     The signal is the training loss of each step, unless there is validation data: then it is the
-    metric there, measured ten times a run. In the final evaluation it is measured on the test data.
+    metric there, measured ten times a run or every `check_every` steps. In the final evaluation it
+    is measured on the test data.
 
     Args:
         module: Makes a fresh model (its weights drawn from torch's generator, which is seeded); or
@@ -43,6 +44,14 @@ class ModuleTask(Task):
         metric: Of an output and a target: one number, a mean over examples; `accuracy`, say.
         direction: Whether the metric is to be minimized or maximized.
         batch_size: Examples a batch, for tensors.
+        refit: What final runs train on instead of `data`: usually that and the validation data, in
+            the same form. Such a task is trained one run at a time.
+        prepare: Applied to the inputs of each batch on the device, such as a conversion of bytes;
+            a function that can be pickled, without randomness.
+        measure_size: Examples a batch when measuring, for tensors.
+        check_every: Steps between measurements on the validation data.
+        sparing: Whether short runs are measured on the first examples only, as many as they have
+            trained on (for tensors); then measuring never takes longer than training.
         lrs: Learning-rate grid.
         protocol: How recipes are scored, instead of `steps` and `lrs`.
         presets: Named settings, instead of all three.
@@ -62,6 +71,11 @@ class ModuleTask(Task):
         metric: Measure | None = None,
         direction: str = "maximize",
         batch_size: int = 128,
+        refit: Any = None,
+        prepare: Prepare | None = None,
+        measure_size: int = TensorBatches.MEASURE,
+        check_every: int | None = None,
+        sparing: bool = False,
         lrs: tuple[float, ...] = PAPER_LRS,
         protocol: Protocol | None = None,
         presets: Mapping[str, Preset] | None = None,
@@ -73,9 +87,18 @@ class ModuleTask(Task):
         if validation is not None and (metric is None or test is None):
             raise TaskError("validation data needs a metric to score, and test data for the end")
         self.module, self.loss, self.metric = module, loss, metric
-        self.data = batches(data, batch_size)
-        self.validation = None if validation is None else batches(validation, batch_size)
-        self.test = None if test is None else batches(test, batch_size)
+        if refit is not None and validation is None:
+            raise TaskError("refit adds validation data to what final runs train on; there is none")
+        if check_every is not None and check_every < 1:
+            raise TaskError(f"check_every must be at least 1, not {check_every}")
+
+        def read(given: Any) -> Batches:
+            return batches(given, batch_size, prepare, measure_size)
+
+        self.data = read(data) if refit is None else RefitBatches(read(data), read(refit))
+        self.validation = None if validation is None else read(validation)
+        self.test = None if test is None else read(test)
+        self.check_every, self.batch_size, self.sparing = check_every, batch_size, sparing
         self.metric_name = getattr(metric, "__name__", "metric").replace("_", " ")
         self.objective = Objective()
         if validation is not None:
@@ -105,14 +128,19 @@ class ModuleTask(Task):
 
     def is_checkpoint(self, step: int, steps: int) -> bool:
         """Return whether the validation data are measured on after this step of a run."""
-        return step % max(1, steps // CHECKPOINTS) == 0 or step == steps
+        every = self.check_every or max(1, steps // CHECKPOINTS)
+        return step % every == 0 or step == steps
+
+    def _most(self, run: Run) -> int | None:
+        """Return how many examples a run is measured on; None: all."""
+        return run.steps * self.batch_size if self.sparing else None
 
     def check(self, model: nn.Module, run: Run) -> float:
         """Return the signal at a checkpoint: the metric on data that is not trained on."""
         held = self.test if run.final else self.validation
         if self.metric is None or held is None:
             raise TaskError("there is nothing to measure")
-        return _means(model, [self.metric], held, run.device)[0]
+        return _means(model, [self.metric], held.once(run.device, self._most(run)))[0]
 
     def measure(self, model: nn.Module, run: Run) -> Metrics:
         """Return what is measured at the end of a run."""
@@ -121,19 +149,18 @@ class ModuleTask(Task):
         measures = {"test loss": self.loss}
         if self.metric is not None:
             measures[f"test {self.metric_name}"] = self.metric
-        means = _means(model, list(measures.values()), self.test, run.device)
+        examples = self.test.once(run.device, self._most(run))
+        means = _means(model, list(measures.values()), examples)
         return dict(zip(measures, means, strict=True))
 
 
-def _means(
-    model: nn.Module, measures: Sequence[Measure], data: Batches, device: torch.device
-) -> list[float]:
+def _means(model: nn.Module, measures: Sequence[Measure], examples: Iterable[Batch]) -> list[float]:
     """Return the mean of each measure over all examples, the model in its evaluation mode."""
     was_training = model.training
     model.eval()
     totals, count = [0.0] * len(measures), 0
     with torch.no_grad():
-        for inputs, target in data.once(device):
+        for inputs, target in examples:
             output = model(inputs)
             for i, measure in enumerate(measures):
                 totals[i] += float(measure(output, target)) * len(target)
