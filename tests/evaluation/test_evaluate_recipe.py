@@ -51,6 +51,20 @@ def test_the_best_learning_rate_of_the_grid_is_scored_on_other_seeds():
     }  # fmt: skip
 
 
+def test_the_learning_rate_of_the_end_is_not_chosen_on_what_is_held_out():
+    """On the test data the largest learning rate looks best, on the validation data the least."""
+    asked = []
+
+    def signal(run, step):
+        asked.append((run.steps, run.final))
+        return run.lr if not run.final else 1 / run.lr
+
+    record = evaluate_recipe(loop_of(signal), G, PROTOCOL.replace(tune_steps=15).final_stage)
+    assert record.lr == 0.01
+    assert set(asked) >= {(15, False), (20, True)}
+    assert (15, True) not in asked
+
+
 @pytest.mark.parametrize(("best", "at_edge"), [(0.01, True), (0.1, False), (1.0, True)])
 def test_a_best_learning_rate_at_the_edge_is_flagged(best, at_edge):
     task = loop_of(lambda run, step: abs(math.log10(run.lr / best)))

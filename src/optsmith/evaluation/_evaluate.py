@@ -66,7 +66,12 @@ class _Evaluator:
         self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
     ) -> list[list[GridPoint]]:
         stage, objective = self.stage, self.task.objective
-        runs = [self._run(lr, seed, stage.tune_steps) for seed in seeds for lr in lrs]
+        # Never `final`: a learning rate must not be chosen on what is held out for the end.
+        runs = [
+            Run(self.recipe, lr, seed, stage.tune_steps, final=False, device=self.device)
+            for seed in seeds
+            for lr in lrs
+        ]
         stopping = Stopping(objective, stage.early_stop, stage.threshold, halving)
         traces = iter(self._train(runs, stopping))
         return [[_point(lr, next(traces), objective) for lr in lrs] for _ in seeds]

@@ -1,0 +1,29 @@
+"""Adversarial attacks on image classifiers: by any rule, by PGD and by APGD; robust networks."""
+
+from optsmith.adversarial._apgd import apgd
+from optsmith.adversarial._architectures import Architecture, architectures
+from optsmith.adversarial._attack import attack, pgd
+from optsmith.adversarial._ball import Ball
+from optsmith.adversarial._checkpoint import load_checkpoint
+from optsmith.adversarial._digits import robust_digits
+from optsmith.adversarial._look import Seen, evaluating, look
+from optsmith.adversarial._normalised import Normalised
+from optsmith.adversarial._result import AttackResult
+from optsmith.adversarial._training import train_robust
+
+__all__ = [
+    "Architecture",
+    "AttackResult",
+    "Ball",
+    "Normalised",
+    "Seen",
+    "apgd",
+    "architectures",
+    "attack",
+    "evaluating",
+    "load_checkpoint",
+    "look",
+    "pgd",
+    "robust_digits",
+    "train_robust",
+]

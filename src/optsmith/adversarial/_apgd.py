@@ -1,0 +1,149 @@
+"""APGD: steps that halve by themselves.
+
+Croce, Hein: Reliable evaluation of adversarial robustness with an ensemble of diverse
+parameter-free attacks, ICML 2020.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from optsmith.adversarial._attack import steepest
+from optsmith.adversarial._ball import Ball, per_image
+from optsmith.adversarial._climb import Settings, climb
+from optsmith.adversarial._look import BATCH, Model, Seen
+from optsmith.adversarial._result import AttackResult
+
+MOMENTUM = 0.75
+"""Share of the new step; the rest is the last change."""
+
+IMPROVING = 0.75
+"""Share of the steps between checkpoints that must have raised the loss."""
+
+CHECKED = (22, 41, 57, 70, 80, 87, 93, 99)
+"""Percent of the run after which a step is checked: windows of 22 %, each 3 % shorter, 6 % last."""
+
+
+def checkpoints(steps: int) -> frozenset[int]:
+    """Return the steps after which the length of a step is checked."""
+    return frozenset(percent * steps // 100 + 1 for percent in CHECKED)
+
+
+def apgd(
+    model: Model,
+    images: Tensor,
+    labels: Tensor,
+    eps: float,
+    steps: int,
+    *,
+    norm: str = "linf",
+    random_start: bool = True,
+    seed: int = 0,
+    batch_size: int = BATCH,
+    early_exit: bool = False,
+    device: str | torch.device | None = None,
+) -> AttackResult:
+    """Attack by APGD on the cross-entropy, which has no learning rate.
+
+    The first step is twice the radius. At each checkpoint an image's step is halved, and the image
+    goes back to its best point so far, when fewer than three quarters of the steps since the last
+    checkpoint raised its loss, or when neither its step nor its best loss changed there.
+
+    Args:
+        model: As for `attack`, like all that is not said here.
+        images: The images.
+        labels: Their true classes.
+        eps: Radius of the ball.
+        steps: Steps.
+        norm: `linf` or `l2`.
+        random_start: Whether to start from a random point of the ball.
+        seed: Seed of the random start.
+        batch_size: Images at a time.
+        early_exit: Whether an image is left alone once it is misclassified.
+        device: Where to compute.
+
+    Raises:
+        TaskError: Images, labels or a setting make no sense.
+    """
+    settings = Settings(
+        eps=eps,
+        steps=steps,
+        norm=norm,
+        random_start=random_start,
+        seed=seed,
+        batch_size=batch_size,
+        early_exit=early_exit,
+        device=device,
+    )
+    return climb(model, images, labels, settings, lambda points, _: ApgdStepper(points, eps, steps))
+
+
+class ApgdStepper:
+    """Steps of APGD; each image has its own length of a step.
+
+    Args:
+        points: Where the batch starts.
+        eps: Radius of the ball.
+        steps: Length of the run.
+    """
+
+    def __init__(self, points: Tensor, eps: float, steps: int) -> None:
+        self.checkpoints = checkpoints(steps)
+        count = len(points)
+        self.lengths = points.new_full((count,), 2 * eps)
+        self.before = points
+        self.best = points.clone()
+        self.best_slopes = torch.zeros_like(points)
+        self.best_loss = points.new_full((count,), -torch.inf)
+        self.last_loss = self.best_loss.clone()
+        self.rises = torch.zeros_like(self.best_loss)
+        self.since = 0
+        self.checked_loss = self.best_loss.clone()
+        self.halved = torch.ones(count, dtype=torch.bool, device=points.device)
+
+    def step(self, t: int, points: Tensor, seen: Seen, ball: Ball) -> Tensor:
+        """Return the points after step t."""
+        self._note(t, points, seen)
+        slopes = seen.slopes
+        if t - 1 in self.checkpoints:
+            weak = per_image(self._check(), points)
+            points = torch.where(weak, self.best, points)
+            slopes = torch.where(weak, self.best_slopes, slopes)
+        ahead = points + per_image(self.lengths, points) * steepest(slopes, ball.norm)
+        change = ball.project(ahead) - points
+        if t > 1:
+            change = MOMENTUM * change + (1 - MOMENTUM) * (points - self.before)
+        self.before = points
+        return ball.project(points + change)
+
+    def _note(self, t: int, points: Tensor, seen: Seen) -> None:
+        """Remember what came of the last step."""
+        if t == 1:
+            self.checked_loss = seen.losses
+        else:
+            self.rises += seen.losses > self.last_loss
+            self.since += 1
+        self.last_loss = seen.losses
+        better = seen.losses > self.best_loss
+        self.best_loss = torch.where(better, seen.losses, self.best_loss)
+        rows = per_image(better, points)
+        self.best = torch.where(rows, points, self.best)
+        self.best_slopes = torch.where(rows, seen.slopes, self.best_slopes)
+
+    def _check(self) -> Tensor:
+        """Halve the steps that are too long, and return which those are."""
+        stuck = ~self.halved & (self.best_loss <= self.checked_loss)
+        weak = (self.rises < IMPROVING * self.since) | stuck
+        self.lengths = torch.where(weak, self.lengths / 2, self.lengths)
+        self.halved, self.checked_loss = weak, self.best_loss
+        self.rises, self.since = torch.zeros_like(self.rises), 0
+        return weak
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with some of the images alone."""
+        for name in (
+            *("lengths", "before", "best", "best_slopes", "best_loss", "last_loss"),
+            *("rises", "checked_loss", "halved"),
+        ):
+            setattr(self, name, getattr(self, name)[rows])

@@ -1,0 +1,60 @@
+"""The networks whose checkpoints can be loaded, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import nn
+
+from optsmith._registry import Registry
+from optsmith.adversarial import _small
+from optsmith.adversarial._normalised import CIFAR_MEAN, CIFAR_STD
+from optsmith.adversarial._preact_resnet import PreActResNet
+from optsmith.adversarial._wide_resnet import SiluWideResNet, WideResNet
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A network whose weights come in a file.
+
+    Attributes:
+        name: Its name.
+        make: Makes it, with any weights.
+        mean: Of each channel, when images are normalised and the file does not say how.
+        std: Of each channel.
+    """
+
+    name: str
+    make: Callable[[], nn.Module]
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+
+
+architectures: Registry[Architecture] = Registry("architecture")
+"""The architectures by name."""
+
+_OF_IMAGENET = ((0.485, 0.456, 0.406), (0.225, 0.225, 0.225))
+_OF_CIFAR = (CIFAR_MEAN, CIFAR_STD)
+
+for _name, _make, _mean, _std in (
+    ("resnet2b", _small.resnet2b, *_OF_CIFAR),
+    ("resnet4b", _small.resnet4b, *_OF_CIFAR),
+    ("cifar-base", _small.cifar_base, *_OF_IMAGENET),
+    ("cifar-wide", _small.cifar_wide, *_OF_IMAGENET),
+    ("cifar-deep", _small.cifar_deep, *_OF_IMAGENET),
+    ("cnn-a", _small.cifar_wide, CIFAR_MEAN, (0.2023, 0.1994, 0.2010)),
+    ("lenet-5", _small.LeNet5, (), ()),
+    ("digits-cnn", _small.digits_cnn, (), ()),
+    ("preact-resnet-18", PreActResNet, (), ()),
+):
+    architectures.add(_name, Architecture(_name, _make, _mean, _std))
+
+for _depth, _width in ((28, 10), (34, 10), (34, 20), (70, 16)):
+    _name = f"wide-resnet-{_depth}-{_width}"
+    architectures.add(_name, Architecture(_name, partial(WideResNet, _depth, _width)))
+    architectures.add(
+        f"{_name}-silu",
+        Architecture(f"{_name}-silu", partial(SiluWideResNet, _depth, _width), *_OF_CIFAR),
+    )

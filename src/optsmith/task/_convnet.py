@@ -1,0 +1,154 @@
+"""ConvNet: a small convolutional network on CIFAR-10."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from optsmith import data
+from optsmith._errors import TaskError
+from optsmith.task._base import Task
+from optsmith.task._module import ModuleTask, accuracy
+from optsmith.task._protocol import Preset, Protocol
+
+SPLIT_SEED = 20221
+"""Of the one split of the training images: to train on, and to score on during a search."""
+
+VALIDATION = 5000
+BATCH = 100
+LRS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+
+MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+"""Of the training images, by colour, where white is 1."""
+
+LAYOUT = torch.channels_last
+"""How images lie in memory: colours of a pixel side by side, as CPUs convolve them fastest.
+
+`benchmarks/convnet.py` compares it with the others.
+"""
+
+DESCRIPTION = "2-layer ConvNet with batch norm on cifar10; validation accuracy"
+
+Pair = tuple[Tensor, Tensor]
+
+
+def convnet() -> nn.Sequential:
+    """Return the network, with torch's default weights.
+
+    Twice: 3x3 convolution to 32 channels, ReLU, batch norm, 2x2 max pooling; then one linear layer.
+    """
+    layers: list[nn.Module] = []
+    for channels in (3, 32):
+        layers += [
+            nn.Conv2d(channels, 32, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.BatchNorm2d(32),
+            nn.MaxPool2d(2),
+        ]
+    network = nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 10))
+    return network.to(memory_format=LAYOUT)  # type: ignore[call-overload, no-any-return]
+
+
+def normalise(images: Tensor) -> Tensor:
+    """Return images of bytes as numbers of mean 0 and deviation 1 for each colour."""
+    mean, deviation = (
+        torch.tensor(values, device=images.device).mul_(255).view(3, 1, 1)
+        for values in (MEAN, DEVIATION)
+    )
+    # Not in place: where nothing has to be converted, `to` returns the images themselves.
+    return images.to(torch.float32, memory_format=LAYOUT).sub(mean).div_(deviation)
+
+
+def presets() -> Mapping[str, Preset]:
+    """Return the task's presets.
+
+    `paper`: the learning rate from a grid of whole epochs (450 batches of 100), a score from five
+    epochs, no early stop; in the end five epochs of all 50 000 training images.
+
+    `quick` trains on a part of the images, each seen once, another part for each seed: learning
+    rates on 5 000 images, placed by the size of the rule's updates; a score from two runs on
+    22 500; in the end two runs on 50 000.
+
+    `smoke` only shows that it runs.
+    """
+    paper = Protocol(
+        lrs=LRS,
+        proxy_steps=450,
+        steps=2250,
+        final_steps=2500,
+        score_seeds=1,
+        threshold=0.2,
+        early_stop=False,
+    )
+    quick = paper.replace(
+        lr_search="auto", proxy_steps=50, steps=225, final_steps=500, score_seeds=2, final_seeds=2
+    )
+    smoke = paper.replace(
+        lrs=(1e-3, 1e-2), proxy_steps=3, steps=4, final_steps=5, final_seeds=1, threshold=None
+    )
+    return {
+        "paper": Preset(protocol=paper, space="convnet", trajectory=False),
+        "quick": Preset(protocol=quick, space="convnet", budget=32, dedupe="scale"),
+        "smoke": Preset(protocol=smoke, space="convnet", budget=4, levels=2),
+    }
+
+
+def make(data_dir: Path | None = None) -> Task:
+    """Return the task on CIFAR-10."""
+    cifar = data.load_cifar10(data_dir)
+    train = torch.tensor(cifar.train_images), torch.tensor(cifar.train_labels, dtype=torch.int64)
+    test = torch.tensor(cifar.test_images), torch.tensor(cifar.test_labels, dtype=torch.int64)
+    return task_of(train, test)
+
+
+def task_of(
+    train: Pair, test: Pair, validation: int = VALIDATION, batch_size: int = BATCH
+) -> ModuleTask:
+    """Return the task on any images of the form of CIFAR-10's.
+
+    Args:
+        train: Images as bytes of shape (n, 3, 32, 32), and labels from 0 to 9.
+        test: The same, for the end.
+        validation: How many of the training images a search holds out.
+        batch_size: Images a batch.
+
+    Raises:
+        TaskError: The images or labels are not of that form, or too few.
+    """
+    for images, labels in (train, test):
+        if images.dtype != torch.uint8 or images.shape[1:] != (3, 32, 32):
+            raise TaskError(
+                f"images are bytes of shape (n, 3, 32, 32), not {images.dtype} of {images.shape}"
+            )
+        if len(labels) and not (labels.min() >= 0 and labels.max() <= 9):
+            raise TaskError("labels are numbers from 0 to 9")
+    count = len(train[0]) - validation
+    if count < batch_size:
+        raise TaskError(
+            f"{len(train[0])} images are too few to hold out {validation} and have a batch of"
+            f" {batch_size} left"
+        )
+    order = torch.randperm(len(train[0]), generator=torch.Generator().manual_seed(SPLIT_SEED))
+    # In the order of the split, so that both parts are views of the whole.
+    images, labels = train[0][order], train[1][order]
+    return ModuleTask(
+        convnet,
+        (images[:count], labels[:count]),
+        cross_entropy,
+        validation=(images[count:], labels[count:]),
+        refit=(images, labels),
+        test=test,
+        metric=accuracy,
+        batch_size=batch_size,
+        prepare=normalise,
+        measure_size=batch_size,  # larger ones leave the cache and take longer
+        check_every=500,
+        sparing=True,
+        presets=presets(),
+        name="convnet",
+        description=DESCRIPTION,
+    )

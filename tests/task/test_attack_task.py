@@ -1,0 +1,185 @@
+"""The attack task: its images, its ascent, its protocol, and what it refuses."""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from optsmith import DataError, Run, TaskError, data, search
+from optsmith.adversarial import attack
+from optsmith.evaluation import train_once
+from optsmith.optim import parse_recipe
+from optsmith.task import find_task
+from optsmith.task._attack import AttackTask
+from optsmith.testing import check_task
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+SEARCH, FINAL = 1, 1_000_001
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        # One directory for all test files, so that the network is trained once.
+        patch.setenv("OPTSMITH_CACHE", str(tmp_path_factory.getbasetemp() / "robust"))
+        return find_task("attack")
+
+
+def numbered(count: int, first: int):
+    """Images that can be told apart by their only pixel."""
+    numbers = torch.arange(first, first + count) / 10_000
+    return numbers.view(-1, 1, 1, 1), torch.zeros(count).long()
+
+
+class Dark(nn.Module):
+    def forward(self, images):
+        level = images.flatten(1).mean(1, keepdim=True)
+        return torch.cat([0.35 - level, level - 0.35], dim=1)
+
+
+def numbered_task(**settings) -> AttackTask:
+    defaults = {"eps": 0.01, "images": 40, "final_images": 100}
+    return AttackTask(Dark(), numbered(680, 0), numbered(1000, 5000), **defaults | settings)
+
+
+def run(recipe="sign(g)", seed=SEARCH, steps=5, lr=0.05, final=False) -> Run:
+    return Run(parse_recipe(recipe), lr, seed, steps, final)
+
+
+def picked(task, seed, final=False) -> list[int]:
+    images, _ = task.pick(run(seed=seed, final=final))
+    return (images.flatten() * 10_000).round().int().tolist()
+
+
+def test_the_contract_is_kept(digits):
+    check_task(digits)
+
+
+def test_seeds_that_follow_each_other_share_no_image_and_cover_all():
+    task = numbered_task()
+    scored = sorted(n for seed in range(1, 13) for n in picked(task, seed))
+    assert scored == list(range(200, 680))
+    stage = task.preset("paper").protocol.final_stage
+    reported = sorted(n for seed in stage.seeds for n in picked(task, seed, final=True))
+    assert reported == list(range(5000, 6000))
+
+
+def test_images_that_choose_a_learning_rate_never_score():
+    task = numbered_task()
+    protocol = task.preset("quick").protocol
+    for stage in (protocol.search_stage, protocol.final_stage):
+        chosen = [picked(task, seed, stage.final) for seed in stage.lr_seeds]
+        assert not set(chosen[0]) & set(chosen[1])
+        assert {n for part in chosen for n in part} <= set(range(200))
+        assert {len(part) for part in chosen} == {100 if stage.final else 40}
+
+
+def test_the_signal_is_the_share_misclassified_after_each_step(digits):
+    """The task, whose optimizer subtracts, climbs as the public function does."""
+    for recipe in ("sign(g)", "attack1", "attack3", "drop(m1)", "log(sign(g) - 1)"):
+        asked = run(recipe, steps=6)
+        signal = [value for _, value in train_once(digits, asked).signal]
+        images, labels = digits.pick(asked)
+        result = attack(
+            digits.model, images, labels, asked.recipe, 0.15, 6, lr=0.05, random_start=True,
+            seed=asked.seed,
+        )  # fmt: skip
+        assert signal[-1] == pytest.approx(result.success_rate_at_end, abs=0.011)
+        assert len(signal) == 6
+
+
+def test_it_is_an_ascent(digits):
+    up, down = (train_once(digits, run(text, steps=10)).signal for text in ("sign(g)", "-sign(g)"))
+    assert up[-1][1] > up[0][1] > down[-1][1]
+
+
+def test_torch_s_optimizers_climb_too(digits):
+    for name, lr in (("torch:adam", 0.05), ("torch:sgd+linear", 1.0), ("torch:adamw", 0.05)):
+        signal = train_once(digits, run(name, steps=10, lr=lr)).signal
+        assert signal[-1][1] > 0.25
+
+
+def test_the_end_is_measured_at_any_step_too(digits):
+    trace = train_once(digits, run(seed=FINAL, lr=10.0, final=True))
+    assert trace.metrics["success at any step"] >= trace.signal[-1][1]
+    assert trace.metrics["loss at the end"] > 0
+
+
+def test_bytes_are_images_of_256_levels():
+    pixels = torch.arange(30, dtype=torch.uint8).view(-1, 1, 1, 1)
+    task = AttackTask(Dark(), (pixels, torch.zeros(30).long()), numbered(10, 0), eps=0.1, images=5)
+    images, _ = task.pick(run(seed=1))
+    assert images.dtype == torch.float32
+    assert (images.flatten() * 255).round().int().tolist() == [15, 16, 17, 18, 19]
+
+
+def test_the_paper_preset_has_the_paper_s_numbers():
+    task = numbered_task()
+    preset = task.preset("paper")
+    protocol = preset.protocol
+    assert protocol.lrs == (0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
+    assert (protocol.proxy_steps, protocol.steps, protocol.final_steps) == (20, 20, 100)
+    assert (protocol.threshold, preset.budget, preset.levels) == (0.2, 128, 4)
+    assert protocol.score_seeds * 400 == 4800
+    assert protocol.final_seeds * 1000 == 10_000
+    assert not any(preset.trajectory for preset in task.presets.values())
+    assert (task.objective.direction, task.objective.over) == ("maximize", "last")
+
+
+def test_a_smoke_search_finds_a_rule_that_attacks(digits, tmp_path):
+    study = search(digits, preset="smoke", storage=tmp_path, workers=0, compare=(), proposals=1)
+    assert study.best().score > 0.2
+    assert study.held_out(study.best()).score > 0.2
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(TaskError, match="eps, the radius"):
+        numbered_task(eps=-1)
+    with pytest.raises(TaskError, match="a run needs images"):
+        numbered_task(images=0)
+    images, labels = numbered(9, 0)
+    with pytest.raises(TaskError, match=r"numbers in \[0, 1\]"):
+        AttackTask(Dark(), (images + 1, labels), (images, labels), eps=0.1)
+    with pytest.raises(TaskError, match="at least 3 images"):
+        AttackTask(Dark(), (images[:2], labels[:2]), (images, labels), eps=0.1)
+
+
+def test_the_task_has_a_model_of_its_own():
+    model = nn.Sequential(nn.Flatten(), nn.BatchNorm1d(1), nn.Linear(1, 2))
+    task = AttackTask(model, numbered(9, 0), numbered(9, 0), eps=0.1)
+    assert not task.model.training
+    assert model.training
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_a_missing_checkpoint_is_one_clear_sentence(tmp_path, monkeypatch):
+    monkeypatch.delenv("OPTSMITH_DATA", raising=False)
+    monkeypatch.setenv("OPTSMITH_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=r"the checkpoint Carmon2019Unlabeled.pt is not there: put"):
+        find_task("attack-carmon2019", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["attack-resnet4b", "attack-cifar-wide"])
+def test_published_networks_are_attacked_on_cifar(name, monkeypatch):
+    if not (SHARED / "robust_cifar10").is_dir():
+        pytest.skip(f"the networks are not in {SHARED}")
+    rng = np.random.default_rng(0)
+
+    def some(count):
+        return rng.integers(0, 256, (count, 3, 32, 32), dtype=np.uint8), rng.integers(0, 10, count)
+
+    train, test = some(6800), some(10)
+    found = types.SimpleNamespace(
+        train_images=train[0], train_labels=train[1], test_images=test[0], test_labels=test[1]
+    )
+    monkeypatch.setattr(data, "load", lambda name, data_dir: found)
+    task = find_task(name, SHARED)
+    assert (len(task.tuning[1]), len(task.search[1]), len(task.final[1])) == (2000, 4800, 10)
+    assert len(task.pick(run(seed=SEARCH))[1]) == 400
+    assert task.eps in (2 / 255, 8 / 255)
+    assert train_once(task, run(seed=FINAL, steps=1, final=True)).signal[0][1] > 0.5

@@ -1,0 +1,153 @@
+"""What module tasks can be told besides: other data in the end, prepared inputs and the like."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import mse_loss
+
+from optsmith import Rule, Run, Task, TaskError
+from optsmith.evaluation import train_once
+from optsmith.evaluation._stackable import stacks
+from optsmith.task import ModuleTask
+from optsmith.testing import check_task
+from tasks_for_tests import PROTOCOL, close, line, line_data
+
+
+def run(**changes) -> Run:
+    return Run(Rule.parse("g"), **{"lr": 0.05, "seed": 5, "steps": 9, **changes})
+
+
+def numbered(*bounds: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Examples that are their own number, so that it can be seen which are used."""
+    numbers = torch.arange(*bounds, dtype=torch.float32)[:, None]
+    return numbers, numbers
+
+
+class Noted(nn.Linear):
+    """Writes down the examples that it sees: while training, and while measured."""
+
+    seen: dict[bool, list[list[int]]]
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+
+    def forward(self, x):
+        Noted.seen[self.training].append(x.flatten().int().tolist())
+        return super().forward(x)
+
+
+@pytest.fixture
+def task() -> ModuleTask:
+    Noted.seen = {True: [], False: []}
+    return Task.from_module(
+        Noted,
+        numbered(0, 8),
+        mse_loss,
+        validation=numbered(8, 12),
+        refit=numbered(0, 12),
+        test=numbered(20, 50),
+        metric=close,
+        batch_size=4,
+        measure_size=5,
+        check_every=4,
+        sparing=True,
+        protocol=PROTOCOL,
+    )
+
+
+def flat(lists: list[list[int]]) -> list[int]:
+    return sorted(number for one in lists for number in one)
+
+
+def test_a_search_trains_without_what_it_holds_out_and_the_end_with_it(task):
+    train_once(task, run(steps=2, lr=1e-9))
+    assert flat(Noted.seen[True]) == list(range(8))
+    assert flat(Noted.seen[False]) == list(range(8, 12))
+    Noted.seen = {True: [], False: []}
+    train_once(task, run(steps=3, lr=1e-9, final=True))
+    assert flat(Noted.seen[True]) == list(range(12))
+
+
+def test_measures_are_taken_in_pieces_of_as_many_examples_as_were_trained_on(task):
+    train_once(task, run(steps=4, lr=1e-9, final=True))
+    pieces = [list(range(a, b)) for a, b in ((20, 25), (25, 30), (30, 35), (35, 36))]
+    assert Noted.seen[False] == pieces * 2  # the signal of the last step, and the metrics
+    Noted.seen = {True: [], False: []}
+    train_once(task, run(steps=8, lr=1e-9, final=True))
+    assert flat(Noted.seen[False]) == sorted([*range(20, 50)] * 3)
+
+
+def test_the_signal_is_measured_as_often_as_asked(task):
+    assert [step for step, _ in train_once(task, run(steps=10, lr=1e-9)).signal] == [4, 8, 10]
+
+
+def test_other_data_in_the_end_means_one_run_at_a_time(task):
+    """A stack would train on the wrong data."""
+    runs = [run(lr=lr, final=final) for lr in (0.1, 0.2) for final in (False, True)]
+    assert all(len(members) == 1 for members in stacks(task, runs))
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    return x.double().mul(2).float()
+
+
+def line_on(data, **settings) -> Task:
+    defaults = {"test": line_data(32, 1), "batch_size": 16, "protocol": PROTOCOL}
+    return Task.from_module(lambda: nn.Linear(4, 1), data, mse_loss, **defaults | settings)
+
+
+def signal_and_metrics(task) -> tuple[list[float], dict[str, float]]:
+    trace = train_once(task, run(final=True))
+    return [value for _, value in trace.signal], dict(trace.metrics)
+
+
+def test_inputs_are_prepared_batch_by_batch():
+    x, y = line_data()
+    test = line_data(32, 1)
+    ready = line_on((2 * x, y), test=(2 * test[0], test[1]))
+    assert signal_and_metrics(line_on((x, y), test=test, prepare=double)) == signal_and_metrics(
+        ready
+    )
+    loaders = ([(x, y)], [(test[0], test[1])])
+    loaded = line_on(loaders[0], test=loaders[1], prepare=double)
+    whole = line_on((2 * x, y), test=(2 * test[0], test[1]), batch_size=64)
+    signal, metrics = signal_and_metrics(loaded)
+    assert signal == pytest.approx(signal_and_metrics(whole)[0])  # in another order
+    assert metrics == pytest.approx(signal_and_metrics(whole)[1])
+
+
+def test_prepared_inputs_reach_a_stack_too():
+    task = line(prepare=double)
+    runs = [run(lr=lr) for lr in (0.01, 0.02)]
+    assert stacks(task, runs) == [[0, 1]]
+
+
+def test_a_task_with_every_option_keeps_the_contract():
+    x, y = line_data()
+    check_task(
+        line_on(
+            (x[:48], y[:48]),
+            validation=(x[48:], y[48:]),
+            refit=(x, y),
+            metric=close,
+            prepare=double,
+            measure_size=7,
+            check_every=3,
+            sparing=True,
+        )
+    )
+
+
+BAD = {
+    "measure_size must be at least 1, not 0": {"measure_size": 0},
+    "check_every must be at least 1, not 0": {"check_every": 0},
+    "there is none": {"refit": line_data()},
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_makes_no_sense_is_said(message):
+    with pytest.raises(TaskError, match=message):
+        line(**BAD[message])
