@@ -29,6 +29,7 @@ examples: .venv/.installed
 	$(BIN)/python examples/lightning_module.py
 	$(BIN)/python examples/your_module.py
 	$(BIN)/python examples/your_loop.py
+	$(BIN)/python examples/train_robust.py
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

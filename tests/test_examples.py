@@ -16,16 +16,19 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
 
 PLAIN, HUGGING_FACE, LIGHTNING = "plain_pytorch", "huggingface_trainer", "lightning_module"
+ROBUST = "train_robust"
 SEARCHES = {"your_module": "tumours", "your_loop": "picture"}
 PACKAGES = {
     PLAIN: ["sklearn"],
     HUGGING_FACE: ["transformers", "accelerate"],
     LIGHTNING: ["lightning", "sklearn"],
+    ROBUST: ["sklearn"],
 }
 LAST_LINES = {
     PLAIN: r"mnist1 .*test accuracy 9\d\.\d%.*\ntorch Adam .*test accuracy 9\d\.\d%",
     HUGGING_FACE: r"accuracy \d+\.\d% -> (9\d|100)\.\d%\n(.*\n)*.*the same weights",
     LIGHTNING: r"test accuracy 9\d\.\d%\n.*the same weights",
+    ROBUST: r"APGD +\d+\.\d% misclassified",
 }
 
 

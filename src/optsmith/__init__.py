@@ -23,6 +23,7 @@ from optsmith.rules import Operator, Parameter, Rule, State, operators
 from optsmith.space import Constraint, Space, spaces
 
 if TYPE_CHECKING:
+    from optsmith.adversarial import attack
     from optsmith.evaluation import Evaluation, Status
     from optsmith.optim import Program, RuleOptimizer
     from optsmith.screening import Screen, Screening, screen
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from optsmith.task import Objective, Protocol, Run, Task, tasks
 
 _NEED_TORCH = {
+    "attack": "optsmith.adversarial",
     "Evaluation": "optsmith.evaluation",
     "Status": "optsmith.evaluation",
     "Program": "optsmith.optim",
@@ -75,6 +77,7 @@ __all__ = [
     "TaskError",
     "ZooEntry",
     "__version__",
+    "attack",
     "evaluate",
     "operators",
     "screen",

@@ -1,5 +1,6 @@
 """Tasks: what is trained, how it is scored, and the named ones."""
 
+from optsmith.task._attack import AttackTask
 from optsmith.task._base import Objective, Run, Task, check_device
 from optsmith.task._function import FunctionTask
 from optsmith.task._module import ModuleTask, accuracy
@@ -7,6 +8,7 @@ from optsmith.task._named import TaskEntry, find_task, tasks
 from optsmith.task._protocol import Preset, Protocol, Stage, presets_for
 
 __all__ = [
+    "AttackTask",
     "FunctionTask",
     "ModuleTask",
     "Objective",
