@@ -37,8 +37,8 @@ _NOS = "Neural Optimizer Search with Reinforcement Learning (ICML 2017)"
 _LION = "Symbolic Discovery of Optimization Algorithms (NeurIPS 2023)"
 
 _ASCENT = (
-    "found on adversarial attacks; an ascent as written, x + lr*rule: on resnet4b at 2/255, 20 steps"
-    " misclassify 35 %, with the sign turned 12 %, fewer than the 20 % before"
+    "found on adversarial attacks; an ascent as written, x + lr*rule: on resnet4b at 2/255 20"
+    " steps misclassify 35 %, with the sign turned 12 %, fewer than the 20 % before"
 )
 _TABLE = {
     _PAPER: (
