@@ -112,7 +112,7 @@ class Progress(Observer):
         if not best:
             return "none yet"
         evaluation = best[0][1]
-        return f"{evaluation.score:.4g}  {evaluation.recipe}  (lr {evaluation.lr:g})"
+        return f"{evaluation.score:.4g}  {evaluation.recipe}  (lr {evaluation.lr:.4g})"
 
     def counts(self) -> str:
         """Return what became of the draws that were not accepted."""
@@ -159,8 +159,9 @@ class LiveProgress(Progress):
         head.add_row(bar, f"{done} / {total}", Text(self.speed(), style="dim"))
         rows = Table.grid(padding=(0, 2))
         rows.add_row("best", Text(self.best(), style="bold", overflow="ellipsis", no_wrap=True))
-        node = f"level {self.searcher.level + 1}, below {self.searcher.node}"
-        rows.add_row("node", Text(node, overflow="ellipsis", no_wrap=True))
+        if not self._to_compare:
+            node = f"level {self.searcher.level + 1}, below {self.searcher.node}"
+            rows.add_row("node", Text(node, overflow="ellipsis", no_wrap=True))
         rows.add_row("draws", Text(self.counts(), style="dim"))
         return Group(head, rows)
 

@@ -28,7 +28,7 @@ def print_study(study: Study, console: Console) -> None:
     winner = study.best()
     console.print(f"\n{study.verdict or 'best rule:'}", highlight=False, soft_wrap=True)
     console.print(
-        f'optsmith export "{winner.recipe}" -o my_optimizer.py   # lr {_lr(study, winner):g}',
+        f'optsmith export "{winner.recipe}" -o my_optimizer.py   # lr {_lr(study, winner):.4g}',
         highlight=False,
         soft_wrap=True,
     )
@@ -58,7 +58,7 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
             mark + e.recipe,
             f"{e.score:.4f} ± {e.spread:.4f}" if e.score is not None else e.status.value,
             *(_metric(name, e.metrics.get(name, ())) for name in names),
-            "" if e.lr is None else f"{e.lr:g}{'*' if e.at_edge else ''}",
+            "" if e.lr is None else f"{e.lr:.4g}{'*' if e.at_edge else ''}",
             _number(e.ms_per_step, ".2f"),
             _number(e.state_bytes, ".0f"),
             style="" if is_baseline(e) else "bold",
