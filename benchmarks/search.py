@@ -4,7 +4,7 @@
         [--output FILE]
 
 The reference in the same run: torch's Adam and the best baseline, tuned on the same grid and seeds.
-The search's own cost is the time that the coordinator is not waiting for an evaluation.
+The search's own cost is the processor time of the coordinator: it draws, screens, tells, writes.
 """
 
 from __future__ import annotations
@@ -23,23 +23,19 @@ from optsmith.study import Observer
 from report import header
 
 
-class Waiting:
-    """Adds up the time that a coordinator waits for its workers, from their first result on."""
+class Clock:
+    """Measures what the coordinator computes, from the first result of its workers to the last."""
 
     def __init__(self) -> None:
-        self.seconds, self.start, self.end = 0.0, 0.0, 0.0
+        self.start: tuple[float, float] | None = None
+        self.end = (0.0, 0.0)
         self._wait = Processes.wait
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> Clock:
         def wait(executor: Executor, *arguments: Any) -> Any:
-            begin = time.perf_counter()
             result = self._wait(executor, *arguments)
-            now = time.perf_counter()
-            if self.start:
-                self.seconds += now - begin
-                self.end = now
-            else:
-                self.start = now  # the workers have started
+            self.end = time.perf_counter(), time.process_time()
+            self.start = self.start or self.end
             return result
 
         Processes.wait = wait  # type: ignore[method-assign,assignment]
@@ -50,21 +46,22 @@ class Waiting:
 
     @property
     def overhead(self) -> float:
-        """Share of the time that was spent on anything but waiting."""
-        return 1 - self.seconds / (self.end - self.start)
+        """Processor time of the coordinator, all threads, over the time that went by."""
+        start = self.start or self.end
+        return (self.end[1] - start[1]) / (self.end[0] - start[0])
 
 
 def run(task: str, preset: str, algorithm: str, seed: int, workers: int) -> list[str]:
     """Search once and return what came of it."""
     begin = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder, Waiting() as waiting:
+    with tempfile.TemporaryDirectory() as folder, Clock() as clock:
         study = search(
             task, algorithm=algorithm, seed=seed, preset=preset, workers=workers, storage=folder,
             observer=Observer(),
         )  # fmt: skip
     return [
         f"{algorithm}, seed {seed}: {time.perf_counter() - begin:.0f} s with {workers} workers;"
-        f" search, screening and storage take {waiting.overhead:.2%} of the time",
+        f" search, screening and storage take {clock.overhead:.2%} of the time",
         *(f"  {line}" for line in describe(study)),
         "",
     ]
