@@ -29,5 +29,5 @@ def picture(run: optsmith.Run):
 task = optsmith.Task.from_function(picture, steps=500)
 
 if __name__ == "__main__":
-    study = optsmith.search(task, budget=32)
+    study = optsmith.search(task, budget=128)
     print(study.verdict)

@@ -25,7 +25,7 @@ task = optsmith.Task.from_module(
 )
 
 if __name__ == "__main__":
-    study = optsmith.search(task, budget=32)
+    study = optsmith.search(task, budget=128)
     print(study.verdict)
     model = nn.Linear(30, 2)
     print(study.best().optimizer(model.parameters(), total_steps=300))

@@ -15,6 +15,9 @@ PAPER_LRS = (0.0006, 0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 # never appears in the final evaluation.
 _SEARCH_LR_SEEDS, _SEARCH_SEED = (0, 999_999), 1
 _FINAL_LR_SEEDS, _FINAL_SEED = (1_000_000, 1_999_999), 1_000_001
+SHORTEST = 100
+"""Steps that a run needs to say something about a longer one, as in the paper."""
+
 LR_SEARCHES = ("grid", "halving", "auto")
 MOST_SEEDS = 999_998
 
@@ -167,20 +170,18 @@ def presets_for(
 ) -> Mapping[str, Preset]:
     """Return the three presets of a task whose runs have `steps` steps.
 
-    `paper` scores on runs a tenth as long, over ten seeds, and tunes learning rates on a fixed grid
-    there. `quick` scores over four, places learning rates by the size of the rule's updates, takes
-    rules that differ by a factor for the same, and tunes for the final evaluation at full length.
-    `smoke` only shows that it runs.
+    `paper` scores on runs a tenth as long (but of 100 steps, if there are as many), over ten seeds,
+    and tunes learning rates on a fixed grid there. `quick` scores over four, places learning rates
+    by the size of the rule's updates, takes rules that differ by a factor for the same, and tunes
+    for the final evaluation at full length. `smoke` only shows that it runs.
     """
-    tenth = max(1, steps // 10)
-    paper = Protocol(
-        lrs=lrs, proxy_steps=tenth, steps=tenth, final_steps=steps, threshold=threshold
-    )
+    part = max(steps // 10, min(steps, SHORTEST))
+    paper = Protocol(lrs=lrs, proxy_steps=part, steps=part, final_steps=steps, threshold=threshold)
     quick = paper.replace(lr_search="auto", score_seeds=4, tune_steps=steps)
     smoke = paper.replace(
         lrs=tuple(lrs[len(lrs) // 4 :: max(1, len(lrs) // 4)]),
-        proxy_steps=min(tenth, 10),
-        steps=min(tenth, 20),
+        proxy_steps=min(part, 10),
+        steps=min(part, 20),
         final_steps=min(steps, 30),
         score_seeds=2,
         final_seeds=2,
