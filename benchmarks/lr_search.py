@@ -28,9 +28,9 @@ from report import header
 WAYS = ("grid", "halving", "auto")
 
 
-def draw(count: int, seed: int) -> list[Rule]:
+def draw(count: int, seed: int, screen: Screen | None = None) -> list[Rule]:
     """Return random rules that pass the screen, no two equal up to a factor."""
-    rng, screen = random.Random(seed), Screen()
+    rng, screen = random.Random(seed), screen or Screen()
     found: dict[str, Rule] = {}
     while len(found) < count:
         rule = spaces["paper"].sample(rng)

@@ -10,12 +10,12 @@ its best learning rate, the reference in the same run.
 from __future__ import annotations
 
 import math
-import random
 from pathlib import Path
 
 import click
 
-from optsmith import Rule, Screen, spaces
+from lr_search import draw
+from optsmith import Rule, Screen
 from optsmith.evaluation import Evaluation
 from optsmith.execution import make_executor
 from optsmith.study import Bench, evaluate_all, evaluate_job
@@ -24,18 +24,6 @@ from report import header
 
 GUESSING = math.log(10)
 """Cross entropy of ten equal chances."""
-
-
-def draw(count: int, seed: int) -> list[Rule]:
-    """Return different random rules that pass the paper's screen."""
-    rng, screen = random.Random(seed), Screen.paper()
-    found: dict[str, Rule] = {}
-    while len(found) < count:
-        rule = spaces["paper"].sample(rng)
-        screening = screen(rule)
-        if screening.ok:
-            found.setdefault(screening.fingerprint, rule)
-    return list(found.values())
 
 
 def share(rules: list[Evaluation], refused: set[str]) -> str:
@@ -53,7 +41,7 @@ def share(rules: list[Evaluation], refused: set[str]) -> str:
 def main(task: str, count: int, seed: int, workers: int, output: Path | None) -> None:
     """Print what the test would have refused."""
     found = find_task(task)
-    rules = draw(count, seed)
+    rules = draw(count, seed, Screen.paper())
     bench = Bench(found, {"search": found.preset("paper").protocol.search_stage})
     with make_executor(evaluate_job, bench, workers) as executor:
         *trained, sgd = sorted(

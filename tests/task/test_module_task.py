@@ -152,6 +152,13 @@ def test_seeds_of_search_and_end_are_disjoint():
         assert not search.final
 
 
+@pytest.mark.parametrize(("steps", "proxy"), [(50, 50), (300, 100), (1000, 100), (5000, 500)])
+def test_a_proxy_is_a_tenth_but_not_too_short_to_say_something(steps, proxy):
+    for name in ("paper", "quick"):
+        protocol = presets_for(steps)[name].protocol
+        assert (protocol.proxy_steps, protocol.steps, protocol.final_steps) == (proxy, proxy, steps)
+
+
 def test_a_function_names_its_task():
     task = bowl(name=None)
     assert task.name == "quadratic"

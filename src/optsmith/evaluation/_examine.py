@@ -95,7 +95,7 @@ def _inspect(module: nn.Module, device: torch.device) -> None:
     if device.type != "cpu":
         return
     if any(isinstance(m, nn.modules.conv._ConvNd) for m in module.modules()):
-        raise NotStackableError("convolutions on a CPU are quicker one model at a time")
+        raise NotStackableError("convolutions on a CPU are trained one model at a time")
     if sum(p.numel() for p in params) > MOST_PARAMETERS:
         raise NotStackableError(_BUSY)
 

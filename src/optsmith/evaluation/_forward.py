@@ -61,7 +61,7 @@ class Perceptron:
 
     Values are (copy, feature, example): then the weights of all copies, one below the other, times
     the inputs is the first layer of all copies, and its gradient is a product of two plain
-    matrices. On MNISTNET 1.6 times as fast as vmap, which multiplies copy by copy.
+    matrices, where vmap multiplies copy by copy.
 
     Args:
         task: Has the loss.

@@ -23,7 +23,7 @@ from optsmith.task import Run, Task
 log = logging.getLogger("optsmith")
 
 MOST_COPIES = 64
-"""Copies in a stack: beyond that nothing gets quicker."""
+"""Copies in a stack; more are split."""
 
 MOST_BYTES = 1 << 30
 """Memory of a stack; a fixed number, so that the numbers do not depend on the machine's memory."""
