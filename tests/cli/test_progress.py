@@ -60,4 +60,4 @@ def test_clocks(seconds, text):
 
 def test_a_pace_needs_something_to_go_by():
     assert Pace().left(5) is None
-    assert Pace(accepted=2).left(4) == pytest.approx(0.0, abs=1e-2)
+    assert Pace(counted=2).left(4) == pytest.approx(0.0, abs=1e-2)

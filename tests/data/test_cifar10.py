@@ -18,7 +18,7 @@ from toy_data import digest
 
 from optsmith import data
 from optsmith._errors import DataError
-from optsmith.data import Cifar10, DataFile, NpmPackage, Urls, _cifar10, load_cifar10
+from optsmith.data import Cifar10, DataFile, NpmPackage, Urls, datasets, load
 from optsmith.data._cifar10 import CIFAR10, PythonBatches, _from_batch, _from_pictures
 from optsmith.data._png import read_png
 from optsmith.data._provide import provide
@@ -40,7 +40,7 @@ def fake(monkeypatch):
         files[name] = b"".join(records)
     declared = tuple(DataFile(n, len(c), digest("sha256", c)) for n, c in files.items())
     local = dataclasses.replace(CIFAR10, files=declared, sources=(PythonBatches(),))
-    monkeypatch.setattr(_cifar10, "CIFAR10", local)
+    monkeypatch.setitem(datasets._items, "cifar10", local)
     return files, parts, local
 
 
@@ -82,7 +82,7 @@ def test_the_binary_version_is_read_where_it_lies(fake, tmp_path, cache, folder)
     files, parts, _ = fake
     root = tmp_path / "mine"
     write(root / folder, files)
-    read = load_cifar10(root, download=False)
+    read = load("cifar10", root, download=False)
     is_fake(read, parts)
     assert isinstance(read.test_images, np.memmap)
     assert not (cache / "cifar10" / NAMES[0]).exists()
@@ -91,7 +91,7 @@ def test_the_binary_version_is_read_where_it_lies(fake, tmp_path, cache, folder)
 def test_packed_files_are_unpacked_into_the_cache(fake, tmp_path, cache):
     files, parts, _ = fake
     write(tmp_path / "mine", {f"{n}.gz": gzip.compress(c) for n, c in files.items()})
-    is_fake(load_cifar10(tmp_path / "mine", download=False), parts)
+    is_fake(load("cifar10", tmp_path / "mine", download=False), parts)
     assert (cache / "cifar10" / NAMES[0]).read_bytes() == files[NAMES[0]]
 
 
@@ -100,7 +100,7 @@ def test_the_python_version_gives_the_same_files(fake, tmp_path, cache, monkeypa
     files, parts, dataset = fake
     root = tmp_path / "mine"
     write(root / folder, batches(parts))
-    is_fake(load_cifar10(root, download=False), parts)
+    is_fake(load("cifar10", root, download=False), parts)
     assert {n: (cache / "cifar10" / n).read_bytes() for n in NAMES} == files
     for name in NAMES:
         (cache / "cifar10" / name).unlink()
@@ -113,7 +113,7 @@ def test_a_missing_batch_is_no_python_version(fake, tmp_path):
     del content["test_batch"]
     write(tmp_path / "mine", content)
     with pytest.raises(DataError, match="cifar10 is not on this machine"):
-        load_cifar10(tmp_path / "mine", download=False)
+        load("cifar10", tmp_path / "mine", download=False)
 
 
 def test_a_batch_with_other_images_is_not_cifar10(fake, tmp_path):
@@ -122,7 +122,7 @@ def test_a_batch_with_other_images_is_not_cifar10(fake, tmp_path):
     parts[NAMES[2]] = images ^ 1, labels
     write(tmp_path / "mine", batches(parts))
     with pytest.raises(DataError, match=r"the Python batches in .*data_batch_3.bin is not the"):
-        load_cifar10(tmp_path / "mine", download=False)
+        load("cifar10", tmp_path / "mine", download=False)
 
 
 IMAGES = np.zeros((2, 3072), np.uint8)

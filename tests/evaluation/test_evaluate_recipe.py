@@ -225,11 +225,15 @@ def test_evaluations_leave_the_random_state_alone():
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
-def test_schedules_are_the_decays_of_our_rules(schedule):
-    """SGD with a schedule is the rule g, ld*g or cd*g, step by step."""
-    rule = {"constant": "g", "linear": "ld*g", "cosine": "cd*g"}[schedule]
+@pytest.mark.parametrize(("name", "rule"), [("torch:sgd", "g"), ("pgd", "sign(g)")])
+def test_schedules_are_the_decays_of_our_rules(name, rule, schedule):
+    """SGD with a schedule is the rule g, ld*g or cd*g, step by step; PGD goes by the sign."""
+    rule = {"constant": "", "linear": "ld*", "cosine": "cd*"}[schedule] + rule
     walks = []
-    for recipe in (parse_recipe(rule), baselines[f"torch:sgd+{schedule}".replace("+constant", "")]):
+    for recipe in (
+        parse_recipe(rule),
+        parse_recipe(f"{name}+{schedule}".removesuffix("+constant")),
+    ):
         w = torch.tensor([1.0, -2.0], dtype=torch.float64, requires_grad=True)
         optimizer = build(recipe, [w], 0.3, total_steps=8)
         for _ in range(8):
@@ -242,6 +246,7 @@ def test_schedules_are_the_decays_of_our_rules(schedule):
 
 def test_there_are_six_optimizers_with_three_schedules():
     assert len(baselines) == 18
+    assert str(parse_recipe("pgd+cosine")) == "pgd+cosine"
     for name, baseline in baselines.items():
         assert str(baseline) == name
         assert parse_recipe(name) == baseline

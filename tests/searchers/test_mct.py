@@ -124,6 +124,23 @@ def test_a_search_ends_at_its_most_evaluations():
     assert searcher.need == 0
 
 
+@pytest.mark.parametrize("make", [MonteCarloTree, random_search])
+def test_every_evaluation_counts_when_told_so(make):
+    def outcome(candidate):
+        if candidate.index % 2:
+            return Outcome("refused", reason="now and then")
+        kind = "accepted" if candidate.index % 4 else "rejected"
+        return Outcome(kind, str(candidate.id), 1.0 if kind == "accepted" else None)
+
+    searcher = make(SMALL, budget=12, levels=2, count_all=True)
+    drive(searcher, outcome)
+    assert sum(d.accepted for d in searcher.decisions) == 6
+    assert {d.ended for d in searcher.decisions} <= {"6 evaluated", "12 evaluated"}
+    accepting = make(SMALL, budget=12, levels=2)
+    drive(accepting, outcome)
+    assert sum(d.accepted for d in accepting.decisions) == 12
+
+
 def test_draws_are_the_candidate_s_own():
     """What was told of one candidate does not move the next."""
     one = MonteCarloTree(spaces["paper"], budget=100, seed=4)

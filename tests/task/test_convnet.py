@@ -171,12 +171,12 @@ def test_what_is_not_such_images_is_said(message):
 def test_it_is_found_by_name(monkeypatch, tmp_path):
     asked = []
 
-    def load(data_dir):
+    def load(name, data_dir):
         asked.append(data_dir)
         (x, y), (u, v) = photographs(300), photographs(60, 1)
         return data.Cifar10(x.numpy(), y.byte().numpy(), u.numpy(), v.byte().numpy())
 
-    monkeypatch.setattr(data, "load_cifar10", load)
+    monkeypatch.setattr(data, "load", load)
     assert tasks["convnet"].description
     with pytest.raises(TaskError, match="300 images are too few to hold out 5000"):
         find_task("convnet", tmp_path)

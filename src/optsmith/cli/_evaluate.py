@@ -7,35 +7,42 @@ from typing import Any
 
 import click
 
-from optsmith.cli._options import changed_protocol, protocol_options, run_options, task_argument
+from optsmith.cli._options import (
+    changed_protocol,
+    protocol_options,
+    run_options,
+    storage_option,
+    task_argument,
+)
 from optsmith.cli._rules import complete_rule, json_option
 
 
 @click.command()
 @task_argument
 @click.argument("recipes", nargs=-1, metavar="RULE...", shell_complete=complete_rule)
-@click.option("--baselines", is_flag=True, help="All of torch's, with every schedule, too.")
+@click.option("--baselines", is_flag=True, help="The task's baselines, with every schedule, too.")
 @protocol_options
 @run_options
+@storage_option
+@click.option("--study", help="Keep each evaluation there; the same command goes on from there.")
 @json_option
 def evaluate(
     task: str, recipes: tuple[str, ...], baselines: bool, as_json: bool, **options: Any
 ) -> None:
     """Compare rules and baselines on TASK at full length, each with its learning rate tuned.
 
-    RULE is a rule, a zoo name, or a baseline such as torch:adam or torch:sgd+cosine.
+    RULE is a rule, a zoo name, or a baseline such as torch:adam, torch:sgd+cosine or pgd.
     """
     from rich.console import Console
 
     from optsmith.cli._result import comparison_table, evaluation_json, result_console
-    from optsmith.optim import baselines as all_baselines
     from optsmith.optim import parse_recipe
     from optsmith.study import evaluate as run_evaluate
     from optsmith.task import find_task
 
     chosen = [parse_recipe(text) for text in recipes]
-    chosen += all_baselines.values() if baselines else []
     found = find_task(task, options.pop("data_dir"))
+    chosen += found.baselines.values() if baselines else []
     protocol = changed_protocol(found.preset(options.pop("preset")).protocol, options)
     errors = Console(stderr=True)
     with errors.status("evaluating") as status:

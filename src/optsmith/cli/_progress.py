@@ -28,17 +28,17 @@ class Pace:
 
     start: float = field(default_factory=time.monotonic)
     evaluated: int = 0
-    accepted: int = 0
+    counted: int = 0  # in the budget
 
     def per_minute(self) -> float:
         """Return evaluations a minute."""
         return 60 * self.evaluated / max(time.monotonic() - self.start, 1e-9)
 
     def left(self, wanted: int) -> float | None:
-        """Return seconds until `wanted` more are accepted; None before there is a pace."""
-        if not self.accepted:
+        """Return seconds until `wanted` more are counted; None before there is a pace."""
+        if not self.counted:
             return None
-        return wanted * (time.monotonic() - self.start) / self.accepted
+        return wanted * (time.monotonic() - self.start) / self.counted
 
 
 class Progress(Observer):
@@ -71,7 +71,7 @@ class Progress(Observer):
             self.pace = Pace() if not self._recorded else self.pace
         elif evaluation is not None:
             self.pace.evaluated += 1
-            self.pace.accepted += outcome.kind == "accepted"
+            self.pace.counted += self.settings.count_all or outcome.kind == "accepted"
         self.show()
 
     def decided(self, decision: Decision) -> None:
@@ -104,7 +104,9 @@ class Progress(Observer):
         """Return what is done of what: of the search, then of the comparison."""
         if self._to_compare:
             return self._compared, self._to_compare
-        return self.tally.counts["accepted"], self.settings.budget
+        tally = self.tally
+        done = len(tally.evaluated) if self.settings.count_all else tally.counts["accepted"]
+        return done, self.settings.budget
 
     def best(self) -> str:
         """Return the best rule so far with its score."""

@@ -8,7 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from optsmith.evaluation import Comparison, Evaluation, Status, is_baseline, mean_and_spread
+from optsmith.evaluation import Comparison, Evaluation, Status, mean_and_spread
+from optsmith.optim import is_baseline
 from optsmith.study import Study
 
 
@@ -61,7 +62,7 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
             "" if e.lr is None else f"{e.lr:.4g}{'*' if e.at_edge else ''}",
             _number(e.ms_per_step, ".2f"),
             _number(e.state_bytes, ".0f"),
-            style="" if is_baseline(e) else "bold",
+            style="" if is_baseline(e.recipe) else "bold",
         )
     if any(e.at_edge for e in comparison.rows):
         table.caption = "* at the edge of the grid: a better learning rate may lie beyond"

@@ -31,6 +31,11 @@ from optsmith.cli._rules import json_option
 @click.option("--no-descent-test", is_flag=True, help="Do not refuse rules that fail it.")
 @click.option("--trajectory-test/--no-trajectory-test", default=None, help="The stricter test.")
 @click.option("--dedupe", type=click.Choice(["none", "equal", "scale"]), help="What is known.")
+@click.option(
+    "--count-all/--count-accepted",
+    default=None,
+    help="What the budget counts: evaluations, or accepted rules.",
+)
 @run_options
 @storage_option
 @click.option("--study", help="Name of the study; by default made of the settings.")

@@ -3,7 +3,7 @@
 from optsmith.data._archive import damage_named, from_archive, gunzip
 from optsmith.data._base import DataFile, Dataset, Source, Unpack, datasets
 from optsmith.data._checksum import open_file
-from optsmith.data._cifar10 import Cifar10, load_cifar10
+from optsmith.data._cifar10 import Cifar10
 from optsmith.data._digits import Digits
 from optsmith.data._load import fetch, load, where
 from optsmith.data._mnist import Mnist
@@ -32,7 +32,6 @@ __all__ = [
     "from_archive",
     "gunzip",
     "load",
-    "load_cifar10",
     "locate",
     "open_file",
     "where",

@@ -53,6 +53,10 @@ class Source(ABC):
         """Return where on this machine it is; None when it is not."""
         return None
 
+    def near(self, data_dir: Path) -> Source:
+        """Return the source that looks into a user's directory first, if it looks into any."""
+        return self
+
     @abstractmethod
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
         """Put the wanted files into `scratch`, and yield the name of each once it is complete.

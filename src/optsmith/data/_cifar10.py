@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import tarfile
@@ -16,7 +15,6 @@ from optsmith.data._archive import damage_named, from_archive
 from optsmith.data._base import DataFile, Dataset, Source, datasets
 from optsmith.data._packages import NpmPackage
 from optsmith.data._progress import Progress
-from optsmith.data._provide import provide
 from optsmith.data._urls import Download, Urls
 
 if TYPE_CHECKING:
@@ -131,7 +129,7 @@ class PythonBatches(Source):
 
     Attributes:
         root: The directory, or one that has the folder `cifar-10-batches-py`, itself or in
-            `cifar10`; by default what OPTSMITH_DATA names.
+            `cifar10`; looked into before what OPTSMITH_DATA names.
     """
 
     remote: ClassVar[bool] = False
@@ -146,13 +144,16 @@ class PythonBatches(Source):
     def where(self) -> Path | None:
         """Return the directory that has the batches, or None."""
         named = os.environ.get("OPTSMITH_DATA")
-        root = self.root or (Path(named).expanduser().absolute() if named else None)
-        if root is None:
-            return None
-        for folder in ("", _PYTHON, "cifar10", f"cifar10/{_PYTHON}"):
-            if all((root / folder / Path(n).stem).is_file() for n in (*_TRAIN, _TEST)):
-                return root / folder
+        roots = [self.root, Path(named).expanduser().absolute() if named else None]
+        folders = ("", _PYTHON, "cifar10", f"cifar10/{_PYTHON}")
+        for place in (root / folder for root in roots if root for folder in folders):
+            if all((place / Path(name).stem).is_file() for name in (*_TRAIN, _TEST)):
+                return place
         return None
+
+    def near(self, data_dir: Path) -> Source:
+        """Return the source that looks into a user's directory first."""
+        return PythonBatches(data_dir)
 
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
         """Rebuild the wanted files; the pickles are read without running what they ask for."""
@@ -163,23 +164,6 @@ class PythonBatches(Source):
             with progress.step(f"reading {Path(name).stem}"):
                 _from_batch(directory / Path(name).stem, scratch, name)
             yield name
-
-
-def load_cifar10(data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Cifar10:
-    """Return CIFAR-10 as `load` does, with `data_dir` also in the form of the Python version.
-
-    Args:
-        data_dir: A directory that has the binary or the Python version, or a folder with it.
-        download: Whether the network may be used.
-
-    Raises:
-        DataError: It cannot be had, or a file in a user's directory is not what it should be.
-    """
-    dataset = CIFAR10
-    if data_dir is not None:
-        here = PythonBatches(Path(data_dir).expanduser().absolute())
-        dataset = dataclasses.replace(dataset, sources=(here, *dataset.sources))
-    return _read(provide(dataset, data_dir, download))
 
 
 CIFAR10 = datasets.add(

@@ -80,7 +80,11 @@ def provide(
             if any(stamps.fault(home / f.name, f, thorough) for f in dataset.files):
                 _fill(dataset, home, stamps, [_Found(found)], faults)
             return home
-        usable = [s for s in dataset.sources if (download if s.remote else s.where())]
+        sources = dataset.sources
+        if data_dir is not None:
+            user = Path(data_dir).expanduser().absolute()
+            sources = tuple(source.near(user) for source in sources)
+        usable = [s for s in sources if (download if s.remote else s.where())]
         _fill(dataset, home, stamps, usable, faults)
         return home
     finally:

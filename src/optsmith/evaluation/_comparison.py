@@ -8,7 +8,7 @@ from typing import Any
 
 from optsmith._errors import OptsmithError
 from optsmith.evaluation._evaluation import Evaluation, Status, mean_and_spread
-from optsmith.optim import PREFIX
+from optsmith.optim import is_baseline
 from optsmith.task import Objective
 
 
@@ -32,12 +32,12 @@ class Comparison:
     @property
     def rules(self) -> list[Evaluation]:
         """The rules among them."""
-        return [e for e in self.rows if not is_baseline(e)]
+        return [e for e in self.rows if not is_baseline(e.recipe)]
 
     @property
     def baselines(self) -> list[Evaluation]:
         """The baselines among them."""
-        return [e for e in self.rows if is_baseline(e)]
+        return [e for e in self.rows if is_baseline(e.recipe)]
 
     def verdict(self, rule: str) -> str:
         """Return in a sentence whether a rule beats the best baseline, and how clearly."""
@@ -63,11 +63,6 @@ class Comparison:
     def table(self) -> Any:
         """Return a pandas DataFrame, one row a recipe."""
         return frame([_row(e) for e in self.rows])
-
-
-def is_baseline(evaluation: Evaluation) -> bool:
-    """Return whether a recipe is torch's rather than a rule."""
-    return evaluation.recipe.startswith(PREFIX)
 
 
 def standard_errors(one: Evaluation, other: Evaluation) -> float:

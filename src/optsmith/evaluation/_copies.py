@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from optsmith.evaluation._feed import Feed
 from optsmith.evaluation._plain import seeded
 from optsmith.optim._stack import Columns
 from optsmith.task import ModuleTask
@@ -18,22 +18,7 @@ SMALL = 1 << 12
 Weights = dict[str, Tensor]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The batch of consecutive copies that have the same.
-
-    Attributes:
-        copies: How many copies.
-        inputs: The batch's inputs.
-        targets: Its targets.
-    """
-
-    copies: int
-    inputs: Tensor
-    targets: Tensor
-
-
-Forward = Callable[[Weights, Weights, Sequence[Part]], Tensor]
+Forward = Callable[[Weights, Weights, Feed], Tensor]
 """From stacked parameters, stacked buffers and the batches to the loss of each copy."""
 
 
@@ -100,9 +85,9 @@ class Copies:
         self.buffers = {name: buffer[index] for name, buffer in self.buffers.items()}
         self._view()
 
-    def gradients(self, forward: Forward, parts: Sequence[Part]) -> tuple[Tensor, list[Tensor]]:
+    def gradients(self, forward: Forward, feed: Feed) -> tuple[Tensor, list[Tensor]]:
         """Return the loss of each copy, and the gradients as matrices."""
-        losses = forward(self.weights, self.buffers, parts)
+        losses = forward(self.weights, self.buffers, feed)
         # The sum's gradient is each loss's own: no copy's weights are in another's loss.
         by_weight = torch.autograd.grad(losses.sum(), list(self.weights.values()))
         flat = [g.reshape(len(self), -1) for g in by_weight]

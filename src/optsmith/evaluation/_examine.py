@@ -9,10 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from optsmith.evaluation._copies import Copies, Part
+from optsmith.evaluation._copies import Copies
+from optsmith.evaluation._feed import feeds
 from optsmith.evaluation._forward import forward_of
 from optsmith.evaluation._plain import seeded
-from optsmith.task import ModuleTask, Task
+from optsmith.rules import Rule
+from optsmith.task import ModuleTask, Run, Task
 from optsmith.task._batches import Batch, TensorBatches
 
 MOST_PARAMETERS = 200_000
@@ -29,6 +31,8 @@ _BUSY = "the model is large enough to keep a CPU busy"
 
 LR = 0.1
 """Learning rate between the two steps that are compared."""
+
+_DESCENT = Rule.parse("g")
 
 
 class NotStackableError(Exception):
@@ -63,7 +67,8 @@ def examine(task: Task, device: torch.device) -> Footprint:
         with warnings.catch_warnings():
             # vmap warns when all it can do is a loop.
             warnings.filterwarnings("error", message="There is a performance drop")
-            for seeds in ([0, 0], [0, 0, 1]):  # a batch for all copies, and one for each seed
+            # One batch for all copies; one for each seed; and shared unevenly.
+            for seeds in ([0, 0], [0, 1], [0, 0, 1]):
                 footprint = _compare(task, task.data, seeds, device)
                 if device.type == "cpu" and footprint.activations > MOST_ACTIVATIONS:
                     raise NotStackableError(_BUSY)
@@ -104,18 +109,17 @@ def _compare(
     task: ModuleTask, data: TensorBatches, seeds: Sequence[int], device: torch.device
 ) -> Footprint:
     """Train copies for two steps, in a stack and one by one; raise when they differ."""
-    batch = data.by_seed(2, device)
+    feed = feeds(data, seeds, 2, device)
     copies = Copies(task, seeds, device)
     forward = forward_of(task, copies.module)
     models = [_model(task, seed, device) for seed in seeds]
-    distinct = dict.fromkeys(seeds)
+    plain = [list(data.train(Run(_DESCENT, LR, seed, 2, device=device))) for seed in seeds]
     for step in (1, 2):
-        parts = [Part(seeds.count(seed), *batch(seed, step)) for seed in distinct]
-        losses, gradients = copies.gradients(forward, parts)
+        losses, gradients = copies.gradients(forward, feed(step))
         if losses.shape != (len(seeds),):
             raise NotStackableError("the loss is not one number")
-        for row, (seed, model) in enumerate(zip(seeds, models, strict=True)):
-            loss, footprint = _plain_step(task, model, batch(seed, step))
+        for row, (batches, model) in enumerate(zip(plain, models, strict=True)):
+            loss, footprint = _plain_step(task, model, batches[step - 1])
             rows = [_row(model, columns.parameters) for columns in copies.columns]
             _must_match([losses[row]], [loss])
             _must_match([gradient[row] for gradient in gradients], rows)

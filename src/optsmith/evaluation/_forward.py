@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from optsmith.evaluation._copies import Forward, Part, Weights
-from optsmith.evaluation._losses import losses_of, repeat
+from optsmith.evaluation._copies import Forward, Weights
+from optsmith.evaluation._feed import Feed
+from optsmith.evaluation._losses import losses_of
 from optsmith.task import ModuleTask
 from optsmith.task._batches import TensorBatches
 
@@ -46,14 +46,13 @@ class Vmapped:
     def _one(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Any:
         return functional_call(self.module, (weights, buffers), (inputs,))
 
-    def __call__(self, weights: Weights, buffers: Weights, parts: Sequence[Part]) -> Tensor:
+    def __call__(self, weights: Weights, buffers: Weights, feed: Feed) -> Tensor:
         """Return the loss of each copy."""
-        if len(parts) == 1:
-            outputs = self._shared(weights, buffers, parts[0].inputs)
+        if len(feed.copies) == 1:
+            outputs = self._shared(weights, buffers, feed.inputs[0])
         else:
-            inputs = torch.cat([repeat(p.inputs, p.copies) for p in parts])
-            outputs = self._own(weights, buffers, inputs)
-        return self._losses(outputs, parts)
+            outputs = self._own(weights, buffers, feed.by_copy(feed.inputs))
+        return self._losses(outputs, feed)
 
 
 class Perceptron:
@@ -72,7 +71,7 @@ class Perceptron:
         self._layers = [(n, m) for n, m in module.named_children() if type(m) is not nn.Flatten]
         self._losses = losses_of(task.loss)
 
-    def __call__(self, weights: Weights, buffers: Weights, parts: Sequence[Part]) -> Tensor:
+    def __call__(self, weights: Weights, buffers: Weights, feed: Feed) -> Tensor:
         """Return the loss of each copy."""
         values: Tensor | None = None
         for name, layer in self._layers:
@@ -81,14 +80,14 @@ class Perceptron:
                 continue
             weight, bias = weights[f"{name}.weight"], weights.get(f"{name}.bias")
             if values is None:
-                values = _first(weight, parts)
+                values = _first(weight, feed)
                 values = values if bias is None else values + bias.unsqueeze(-1)
             elif bias is None:
                 values = torch.bmm(weight, values)
             else:
                 values = torch.baddbmm(bias.unsqueeze(-1), weight, values)
         assert values is not None  # noqa: S101 - the first layer is linear
-        return self._losses(values.transpose(1, 2), parts)
+        return self._losses(values.transpose(1, 2), feed)
 
 
 def _is_perceptron(module: nn.Module, input_dimensions: int) -> bool:
@@ -111,14 +110,14 @@ def _is_perceptron(module: nn.Module, input_dimensions: int) -> bool:
     )
 
 
-def _first(weight: Tensor, parts: Sequence[Part]) -> Tensor:
-    """Return the first layer without bias."""
-    if len(parts) == 1:  # without the copy that the gradient of a split costs
-        return _product(weight, parts[0].inputs)
-    pieces = torch.split(weight, [p.copies for p in parts])
-    return torch.cat([_product(w, p.inputs) for w, p in zip(pieces, parts, strict=True)])
-
-
-def _product(weight: Tensor, inputs: Tensor) -> Tensor:
+def _first(weight: Tensor, feed: Feed) -> Tensor:
+    """Return the first layer without bias: a product for each batch, of all copies that see it."""
     copies, width, features = weight.shape
-    return (weight.reshape(-1, features) @ inputs.flatten(1).T).view(copies, width, -1)
+    batches = feed.inputs.flatten(2)
+    if len(batches) == 1:
+        return (weight.reshape(-1, features) @ batches[0].T).view(copies, width, -1)
+    if len(set(feed.copies)) == 1:
+        by_batch = weight.reshape(len(batches), -1, features)
+        return torch.bmm(by_batch, batches.transpose(1, 2)).view(copies, width, -1)
+    pairs = zip(torch.split(weight, list(feed.copies)), batches, strict=True)
+    return torch.cat([(w.flatten(0, 1) @ x.T).unflatten(0, (-1, width)) for w, x in pairs])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.func import vmap
 from torch.nn.functional import cross_entropy
 
-from optsmith.evaluation._copies import Part
+from optsmith.evaluation._feed import Feed
 
-Losses = Callable[[Any, Sequence[Part]], Tensor]
+Losses = Callable[[Any, Feed], Tensor]
 """From stacked outputs and the batches to the loss of each copy."""
 
 _IGNORED = -100
@@ -23,30 +22,20 @@ def losses_of(loss: Callable[[Any, Any], Tensor]) -> Losses:
     """Return a task's loss for stacked outputs."""
     shared, own = vmap(loss, in_dims=(0, None)), vmap(loss, in_dims=(0, 0))
 
-    def by_vmap(outputs: Any, parts: Sequence[Part]) -> Tensor:
-        if len(parts) == 1:
-            losses: Tensor = shared(outputs, parts[0].targets)
+    def by_vmap(outputs: Any, feed: Feed) -> Tensor:
+        if len(feed.copies) == 1:
+            losses: Tensor = shared(outputs, feed.targets[0])
         else:
-            losses = own(outputs, _targets(parts))
+            losses = own(outputs, feed.by_copy(feed.targets))
         return losses
 
-    def by_hand(outputs: Any, parts: Sequence[Part]) -> Tensor:
-        if not _are_classes(outputs, parts[0].targets):
-            return by_vmap(outputs, parts)
-        return _cross_entropies(outputs, _targets(parts))
+    def by_hand(outputs: Any, feed: Feed) -> Tensor:
+        if not _are_classes(outputs, feed.targets):
+            return by_vmap(outputs, feed)
+        return _cross_entropies(outputs, feed.by_copy(feed.targets))
 
     # vmap runs cross entropy in Python, which takes as long as a small model itself.
     return by_hand if loss is cross_entropy else by_vmap
-
-
-def repeat(tensor: Tensor, copies: int) -> Tensor:
-    """Return a tensor as that of several copies, without copying it."""
-    return tensor.expand(copies, *tensor.shape)
-
-
-def _targets(parts: Sequence[Part]) -> Tensor:
-    repeated = [repeat(p.targets, p.copies) for p in parts]
-    return repeated[0] if len(parts) == 1 else torch.cat(repeated)
 
 
 def _are_classes(outputs: Any, targets: Tensor) -> bool:
@@ -54,7 +43,7 @@ def _are_classes(outputs: Any, targets: Tensor) -> bool:
     return (
         isinstance(outputs, Tensor)
         and outputs.ndim == 3
-        and targets.ndim == 1
+        and targets.ndim == 2
         and not targets.is_floating_point()
     )
 

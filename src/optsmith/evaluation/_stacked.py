@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 import torch
 from torch import Tensor
 
-from optsmith.evaluation._copies import Copies, Part
+from optsmith.evaluation._copies import Copies
+from optsmith.evaluation._feed import Feed, feeds
 from optsmith.evaluation._forward import forward_of
 from optsmith.evaluation._plain import LOOK, Trace
 from optsmith.evaluation._stopping import BEHIND, Stopping
@@ -37,10 +38,10 @@ class Stack:
 
     def __init__(self, task: ModuleTask, runs: Sequence[Run]) -> None:
         assert isinstance(task.data, TensorBatches)  # noqa: S101 - `stacks` has seen to it
-        self.task, self.runs = task, list(runs)
+        self.task, self._data, self.runs = task, task.data, list(runs)
         self.copies = Copies(task, [run.seed for run in runs], runs[0].device)
         self._forward = forward_of(task, self.copies.module)
-        self._batches = task.data.by_seed(runs[0].steps, runs[0].device)
+        self._feeds = self._feed()
         self._sizes = [len(list(group)) for _, group in groupby(runs, key=lambda r: r.recipe)]
         self._optimizers = [self._optimizer(rows) for rows in self._rows()]
 
@@ -63,15 +64,13 @@ class Stack:
             form.decay,
         )
 
-    def parts(self, step: int) -> list[Part]:
-        """Return the batches of a step, from 1."""
-        seeds = [run.seed for run in self.runs]
-        batches = {seed: self._batches(seed, step) for seed in dict.fromkeys(seeds)}
-        return [Part(len(list(group)), *batches[seed]) for seed, group in groupby(seeds)]
+    def _feed(self) -> Callable[[int], Feed]:
+        first = self.runs[0]
+        return feeds(self._data, [run.seed for run in self.runs], first.steps, first.device)
 
     def step(self, step: int) -> Tensor:
         """Train all copies one step; return their losses before it."""
-        losses, gradients = self.copies.gradients(self._forward, self.parts(step))
+        losses, gradients = self.copies.gradients(self._forward, self._feeds(step))
         for rows, optimizer in zip(self._rows(), self._optimizers, strict=True):
             optimizer.step([gradient[rows] for gradient in gradients])
         return losses
@@ -81,6 +80,7 @@ class Stack:
         old = self._rows()
         kept = [[i - r.start for i in rows if r.start <= i < r.stop] for r in old]
         self.runs = [self.runs[i] for i in rows]
+        self._feeds = self._feed()
         self.copies.keep(rows)
         pairs = [(o, k) for o, k in zip(self._optimizers, kept, strict=True) if k]
         self._sizes = [len(k) for _, k in pairs]

@@ -20,6 +20,9 @@ _PROGRAM = (
     " from optsmith.execution._worker import main; main()"
 )
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+# Otherwise glibc gives the large blocks of a step back to the system, and each page of them costs
+# a fault at the next (`benchmarks/convnet.py`). One without the other makes it worse.
+_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str((1 << 31) - 1)}
 _TAIL = 4096
 """Bytes of its output that are kept."""
 _LOOK = 1.0
@@ -64,7 +67,7 @@ class Remote:
                 stderr=subprocess.STDOUT,
                 bufsize=0,
                 pass_fds=[theirs.fileno()],
-                env=os.environ | dict.fromkeys(_THREADS, "1"),
+                env=_MEMORY | dict(os.environ) | dict.fromkeys(_THREADS, "1"),
             )
         except OSError:
             self._socket.close()

@@ -1,4 +1,4 @@
-"""Baselines: torch's own optimizers, with the schedules that our rules carry inside."""
+"""Baselines: torch's own optimizers and PGD, with the schedules that our rules carry inside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from optsmith._errors import TaskError
 from optsmith._registry import did_you_mean
+from optsmith.optim._sign import SignDescent
 from optsmith.rules import Rule
+
+_TORCH = "torch:"
+PGD = "pgd"
+"""Projected gradient descent, what attacks are measured against; the projection is the task's."""
 
 _OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
     "sgd": (SGD, {}),
@@ -22,6 +27,7 @@ _OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
     "adam": (Adam, {}),
     "adamw": (AdamW, {}),
     "rmsprop": (RMSprop, {}),
+    PGD: (SignDescent, {}),
 }
 
 # The decays of our rules, as functions of tau = t/(T + 1): a baseline without one is unfair.
@@ -40,11 +46,10 @@ _AS_RULES: dict[str, tuple[str, float]] = {
     "adam": ("Adam", 1 / 3e-3),
     "adamw": ("Adam", 1 / 3e-3),
     "rmsprop": ("RMSprop", 1 / 3e-2),
+    PGD: ("sign(g)", 1.0),
 }
 _DECAYS = {"constant": "1", "linear": "ld", "cosine": "cd"}
 _WEIGHT_DECAY = {"adamw": 0.01}
-
-PREFIX = "torch:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,9 @@ class RuleForm:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """An optimizer of torch with a learning-rate schedule; `str` gives `torch:adam+cosine`.
+    """A known optimizer with a learning-rate schedule.
+
+    `str` gives `torch:adam+cosine` for torch's own, and `pgd+cosine`.
 
     Attributes:
         optimizer: A name such as `adam`.
@@ -78,12 +85,12 @@ class Baseline:
 
     @classmethod
     def parse(cls, text: str) -> Baseline:
-        """Return the baseline that `torch:adam` or `torch:adam+linear` names.
+        """Return the baseline that `torch:adam`, `torch:adam+linear` or `pgd` names.
 
         Raises:
             TaskError: There is no such optimizer or schedule.
         """
-        optimizer, _, schedule = text.removeprefix(PREFIX).partition("+")
+        optimizer, _, schedule = text.removeprefix(_TORCH).partition("+")
         for name, known in ((optimizer, _OPTIMIZERS), (schedule or "constant", _SCHEDULES)):
             if name not in known:
                 hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
@@ -108,7 +115,18 @@ class Baseline:
 
     def __str__(self) -> str:
         suffix = "" if self.schedule == "constant" else f"+{self.schedule}"
-        return f"{PREFIX}{self.optimizer}{suffix}"
+        return f"{'' if self.optimizer == PGD else _TORCH}{self.optimizer}{suffix}"
+
+
+def is_baseline(text: str) -> bool:
+    """Return whether a recipe's text is that of a baseline."""
+    return text.startswith(_TORCH) or text.partition("+")[0].strip() == PGD
+
+
+def with_schedules(*optimizers: str) -> Mapping[str, Baseline]:
+    """Return optimizers with every schedule, by name."""
+    every = [Baseline(optimizer, schedule) for optimizer in optimizers for schedule in _SCHEDULES]
+    return {str(baseline): baseline for baseline in every}
 
 
 def _schedule(optimizer: Optimizer, factor: Callable[[float], float], total_steps: int) -> None:
@@ -122,10 +140,5 @@ def _schedule(optimizer: Optimizer, factor: Callable[[float], float], total_step
     optimizer.register_step_post_hook(advance)
 
 
-def _all() -> Mapping[str, Baseline]:
-    every = [Baseline(optimizer, schedule) for optimizer in _OPTIMIZERS for schedule in _SCHEDULES]
-    return {str(baseline): baseline for baseline in every}
-
-
-baselines: Mapping[str, Baseline] = _all()
-"""Every optimizer with every schedule, by name."""
+baselines: Mapping[str, Baseline] = with_schedules(*(name for name in _OPTIMIZERS if name != PGD))
+"""Torch's optimizers with every schedule, by name: what training is measured against."""

@@ -1,4 +1,4 @@
-"""Recipes: what can train a model, a rule of ours or a baseline of torch."""
+"""Recipes: what can train a model, a rule of ours or a baseline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._zoo import named_rule
-from optsmith.optim._baselines import PREFIX, Baseline
+from optsmith.optim._baselines import Baseline, is_baseline
 from optsmith.optim._optimizer import RuleOptimizer
 from optsmith.rules import Rule
 
@@ -16,12 +16,12 @@ Recipe = Rule | Baseline
 
 
 def parse_recipe(text: str) -> Recipe:
-    """Return the recipe that a text names: a rule, a zoo name, or a baseline (`torch:adam`).
+    """Return the recipe that a text names: a rule, a zoo name, or a baseline (`torch:adam`, `pgd`).
 
     Raises:
         OptsmithError: It names none.
     """
-    return Baseline.parse(text) if text.startswith(PREFIX) else named_rule(text)
+    return Baseline.parse(text) if is_baseline(text) else named_rule(text)
 
 
 def build(

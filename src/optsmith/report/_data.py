@@ -9,8 +9,8 @@ from typing import Any
 
 from optsmith._errors import RuleError, SimplifyWarning
 from optsmith._files import write_atomically
-from optsmith.evaluation import Evaluation, is_baseline, mean_and_spread
-from optsmith.optim import Baseline
+from optsmith.evaluation import Evaluation, mean_and_spread
+from optsmith.optim import Baseline, is_baseline
 from optsmith.report._page import render
 from optsmith.rules import Rule
 from optsmith.study import Study
@@ -106,7 +106,7 @@ def _simplified(rule: Rule) -> str:
 
 
 def _row(evaluation: Evaluation) -> dict[str, Any]:
-    baseline = is_baseline(evaluation)
+    baseline = is_baseline(evaluation.recipe)
     return {
         "label": evaluation.recipe,
         "kind": "baseline" if baseline else "rule",

@@ -34,6 +34,7 @@ class MonteCarloTree(Searcher):
         direction: Whether smaller or larger scores are better.
         levels: Levels to descend.
         draws: A level that has not found its candidates after so many draws ends.
+        count_all: Whether every evaluation counts in the budget, not only those accepted.
 
     Raises:
         OptsmithError: A setting makes no sense.
@@ -47,6 +48,7 @@ class MonteCarloTree(Searcher):
         direction: Literal["minimize", "maximize"] = "minimize",
         levels: int = 4,
         draws: int = DRAWS_PER_LEVEL,
+        count_all: bool = False,
     ) -> None:
         if budget < 1 or levels < 1:
             raise OptsmithError("a search needs a budget and levels of at least 1")
@@ -54,6 +56,7 @@ class MonteCarloTree(Searcher):
         self.decisions: list[Decision] = []
         self._sign = 1 if direction == "minimize" else -1
         self._levels, self._per_level, self._draws = levels, math.ceil(budget / levels), draws
+        self._count_all = count_all
         self._evaluations_left = math.ceil(EVALUATIONS_PER_BUDGET * budget)
         self._node = space.root
         self._begin()
@@ -62,7 +65,7 @@ class MonteCarloTree(Searcher):
         self._children = self.space.children(self._node)
         self._scores: dict[Partial, list[float]] = {child: [] for child in self._children}
         self._registered: set[tuple[Partial, str]] = set()
-        self._asked = self._told = self._accepted = 0
+        self._asked = self._told = self._accepted = self._counted = 0
 
     @property
     def level(self) -> int:
@@ -77,7 +80,7 @@ class MonteCarloTree(Searcher):
     @property
     def need(self) -> int:
         """How many evaluations can still be used at this level."""
-        return 0 if self._over else min(self._per_level - self._accepted, self._evaluations_left)
+        return 0 if self._over else min(self._per_level - self._counted, self._evaluations_left)
 
     @property
     def _over(self) -> bool:
@@ -100,6 +103,7 @@ class MonteCarloTree(Searcher):
         self._told += 1
         self._evaluations_left -= outcome.evaluated
         self._accepted += outcome.kind == "accepted"
+        self._counted += outcome.evaluated if self._count_all else outcome.kind == "accepted"
         place = (candidate.node, outcome.key)
         if outcome.score is not None and not (outcome.key and place in self._registered):
             self._scores[candidate.node].append(outcome.score)
@@ -108,8 +112,8 @@ class MonteCarloTree(Searcher):
             self._decide(ended)
 
     def _ended(self) -> str:
-        if self._accepted == self._per_level:
-            return f"{self._accepted} accepted"
+        if self._counted == self._per_level:
+            return f"{self._counted} {'evaluated' if self._count_all else 'accepted'}"
         if self._told == self._draws:
             return f"{self._draws} draws"
         if self._evaluations_left == 0:

@@ -15,6 +15,7 @@ def random_search(
     seed: int = 0,
     direction: Literal["minimize", "maximize"] = "minimize",
     levels: int = 4,
+    count_all: bool = False,
 ) -> MonteCarloTree:
     """Return a searcher that draws every candidate from the root.
 
@@ -24,6 +25,9 @@ def random_search(
         seed: Seed of every draw.
         direction: Whether smaller or larger scores are better.
         levels: It may draw as often as a tree search of so many levels.
+        count_all: Whether every evaluation counts in the budget, not only those accepted.
     """
     draws = levels * DRAWS_PER_LEVEL
-    return MonteCarloTree(space, budget, seed, direction, levels=1, draws=draws)
+    return MonteCarloTree(
+        space, budget, seed, direction, levels=1, draws=draws, count_all=count_all
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 from optsmith._errors import TaskError
@@ -10,6 +11,8 @@ from optsmith.evaluation import Comparison, Evaluation
 from optsmith.execution import default_workers, make_executor
 from optsmith.optim import Recipe, parse_recipe
 from optsmith.study._bench import Bench, evaluate_all, evaluate_job
+from optsmith.study._shelf import Shelf
+from optsmith.study._store import Store
 from optsmith.task import Protocol, Task, check_device, find_task
 
 
@@ -23,12 +26,15 @@ def evaluate(
     time_limit: float | None = None,
     device: str = "cpu",
     data_dir: Path | None = None,
+    storage: str | Path | None = None,
+    study: str | None = None,
     observer: Callable[[Evaluation], None] = lambda _: None,
 ) -> Comparison:
     """Compare rules and baselines on a task, as the end of a search does.
 
     Each gets its learning rate from the same grid, on a seed that scores nothing, and is scored at
-    full length on seeds and data that no search uses.
+    full length on seeds and data that no search uses. With a study, each evaluation is kept when it
+    is done, and the same call goes on from there.
 
     Args:
         task: The task, or the name of one.
@@ -39,23 +45,35 @@ def evaluate(
         time_limit: Seconds that one evaluation may take; needs workers.
         device: Where to train.
         data_dir: Where to look for a named task's data first.
+        storage: Directory or file of the journal of a study, or the URL of an Optuna storage.
+        study: Name of a study to keep the evaluations in; needed for `storage`.
         observer: Called with each evaluation when it is done.
 
     Raises:
-        OptsmithError: There is no such task or recipe.
+        OptsmithError: There is no such task or recipe, or the study is about something else.
     """
     chosen = {str(r): r for r in (parse_recipe(r) if isinstance(r, str) else r for r in recipes)}
     if not chosen:
         raise TaskError("there is nothing to evaluate: give a rule or a baseline")
+    if storage is not None and study is None:
+        raise TaskError("a storage needs the name of a study to keep the evaluations in")
     if isinstance(task, str):
         task = find_task(task, data_dir)
     check_device(device)
-    stage = (protocol or task.preset(preset).protocol).final_stage
+    protocol = protocol or task.preset(preset).protocol
     workers = default_workers() if workers is None else workers
-    rows = []
-    bench = Bench(task, {"final": stage}, device)
-    with make_executor(evaluate_job, bench, workers, time_limit) as executor:
-        for evaluation in evaluate_all(executor, "final", chosen.values()):
+    bench = Bench(task, {"final": protocol.final_stage}, device)
+    with ExitStack() as stack:
+        shelf = Shelf(None)
+        if study is not None:
+            store = Store.open(storage, study, direction=task.objective.direction)
+            shelf = Shelf(stack.enter_context(store))
+            shelf.begin(task, protocol, device)
+        executor = stack.enter_context(make_executor(evaluate_job, bench, workers, time_limit))
+        rows = [row for row in map(shelf.known, chosen) if row is not None]
+        missing = [r for name, r in chosen.items() if shelf.known(name) is None]
+        for evaluation in evaluate_all(executor, "final", missing):
+            shelf.keep(evaluation)
             observer(evaluation)
             rows.append(evaluation)
     return Comparison(task.objective, tuple(rows))

@@ -6,16 +6,15 @@ import math
 
 import torch
 
-from optsmith._errors import OptsmithError, TaskError
+from optsmith._errors import OptsmithError, StudyError, TaskError
 from optsmith.evaluation import train_once
 from optsmith.rules import Rule
-from optsmith.study._settings import Settings
-from optsmith.task import Run, Task
+from optsmith.task import Protocol, Run, Task
 
 STEPS = 2
 
 
-def first_signal(task: Task, settings: Settings) -> float:
+def first_signal(task: Task, protocol: Protocol, device: str) -> float:
     """Return the signal of two steps of plain descent with a tiny learning rate.
 
     It shows at once that the task runs, and tells one task from another: a study goes on only with
@@ -24,13 +23,12 @@ def first_signal(task: Task, settings: Settings) -> float:
     Raises:
         TaskError: The task fails, or gives nothing to score.
     """
-    protocol = settings.protocol
     run = Run(
         Rule.parse("g"),
         lr=min(protocol.lrs) * 1e-3,
         seed=protocol.search_stage.lr_seed,
         steps=STEPS,
-        device=torch.device(settings.device),
+        device=torch.device(device),
     )
     try:
         trace = train_once(task, run)
@@ -43,3 +41,16 @@ def first_signal(task: Task, settings: Settings) -> float:
     if not math.isfinite(value):
         raise TaskError(f"the task {task.name} starts with a signal that is not finite: {value}")
     return value
+
+
+def check_signal(now: float, before: float, study: str) -> None:
+    """Check that the task is the one that a study was made with.
+
+    Raises:
+        StudyError: Its first signal is another.
+    """
+    if not abs(now - before) <= 1e-3 * abs(before):
+        raise StudyError(
+            f"the study {study} was made with another model or data: the task's signal"
+            f" after two steps was {before:.6g}, now it is {now:.6g}; give another --study"
+        )

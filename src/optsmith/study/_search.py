@@ -11,15 +11,14 @@ from typing import Any
 
 import torch
 
-from optsmith._errors import StudyError
 from optsmith._version import __version__
 from optsmith.execution import Executor, default_workers, make_executor
-from optsmith.optim import Baseline, Recipe, baselines
+from optsmith.optim import Baseline, Recipe
 from optsmith.screening import Screen
 from optsmith.searchers import Searcher, searchers
 from optsmith.space import Space, spaces
 from optsmith.study._bench import Bench, evaluate_all, evaluate_job
-from optsmith.study._identity import first_signal
+from optsmith.study._identity import check_signal, first_signal
 from optsmith.study._observer import Observer
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
@@ -47,6 +46,7 @@ def search(
     descent: bool = True,
     trajectory: bool | None = None,
     dedupe: str | None = None,
+    count_all: bool | None = None,
     time_limit: float | None = None,
     device: str = "cpu",
     compare: Iterable[Baseline] | None = None,
@@ -74,9 +74,10 @@ def search(
         descent: Whether to refuse rules that fail the paper's descent test.
         trajectory: Whether to refuse rules that fail the trajectory test.
         dedupe: Which rules count as known: "equal", "scale" (up to a factor) or "none".
+        count_all: Whether every evaluation counts in the budget, not only those accepted.
         time_limit: Seconds that one evaluation may take; needs workers.
         device: Where to train.
-        compare: The baselines of the end; all by default, none when empty.
+        compare: The baselines of the end; the task's by default, none when empty.
         data_dir: Where to look for a named task's data first.
         observer: Is told of progress.
 
@@ -104,13 +105,14 @@ def search(
         descent=descent,
         trajectory=chosen.trajectory if trajectory is None else trajectory,
         dedupe=dedupe or chosen.dedupe,  # type: ignore[arg-type]
+        count_all=chosen.count_all if count_all is None else count_all,
         time_limit=time_limit,
         device=device,
     )
     workers = default_workers() if workers is None else workers
-    signal = first_signal(task, settings)
+    signal = first_signal(task, settings.protocol, device)
     name = study or f"{task.name}-{preset}-{algorithm}-{seed}"
-    recipes = list(baselines.values() if compare is None else compare)
+    recipes = list(task.baselines.values() if compare is None else compare)
     stages = {"search": settings.protocol.search_stage, "final": settings.protocol.final_stage}
     bench = Bench(task, stages, device)
     with (
@@ -135,12 +137,7 @@ def _begin(store: Store, settings: Settings, task: Task, signal: float) -> None:
     stored = store.attrs
     if "settings" in stored:
         settings.check_continues(stored["settings"], store.name)
-        before = stored["about"]["first_signal"]
-        if not abs(signal - before) <= 1e-3 * abs(before):
-            raise StudyError(
-                f"the study {store.name} was made with another model or data: the task's signal"
-                f" after two steps was {before:.6g}, now it is {signal:.6g}; give another --study"
-            )
+        check_signal(signal, stored["about"]["first_signal"], store.name)
     else:
         about = {
             "description": task.description,
@@ -172,7 +169,12 @@ def _run(
     observer: Observer,
 ) -> None:
     searcher: Searcher = searchers[settings.algorithm](
-        space, settings.budget, settings.seed, task.objective.direction, levels=settings.levels
+        space,
+        settings.budget,
+        settings.seed,
+        task.objective.direction,
+        levels=settings.levels,
+        count_all=settings.count_all,
     )
     tally = Tally(task.objective)
     recorder = Recorder(store, searcher, tally, observer)

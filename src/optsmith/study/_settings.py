@@ -26,13 +26,14 @@ class Settings:
         algorithm: Name of the searcher.
         space: Name of the space.
         space_hash: Hash of its operators, constraints and depth.
-        budget: Accepted evaluations.
+        budget: Evaluations that are accepted, or made.
         levels: Levels of the tree search.
         proposals: How many of the best are evaluated in the end.
         seed: Seed of the search.
         descent: Whether the screen applies the descent test.
         trajectory: Whether it applies the trajectory test.
         dedupe: Which rules count as known.
+        count_all: Whether every evaluation counts in the budget, not only those accepted.
         time_limit: Seconds an evaluation may take; None: no limit.
         device: Where to train.
     """
@@ -50,6 +51,7 @@ class Settings:
     descent: bool
     trajectory: bool
     dedupe: Dedupe
+    count_all: bool
     time_limit: float | None
     device: str
 

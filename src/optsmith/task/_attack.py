@@ -16,6 +16,7 @@ from optsmith._errors import DataError, TaskError
 from optsmith.adversarial import Ball, load_checkpoint, look, robust_digits
 from optsmith.adversarial._ball import check_ball
 from optsmith.adversarial._climb import check_images, check_labels
+from optsmith.optim import with_schedules
 from optsmith.task._base import Objective, Run, Task, Training
 from optsmith.task._protocol import Preset, Protocol
 
@@ -34,7 +35,7 @@ class AttackTask(Task):
     so the mean over seeds is the share among all of them.
 
     Three sets of images are never mixed: those that choose a learning rate, those that score a rule
-    during a search, and those of the final evaluation.
+    during a search, and those of the final evaluation. Rules are compared with PGD and Adam.
 
     Args:
         model: Maps images in [0, 1] to logits.
@@ -52,6 +53,8 @@ class AttackTask(Task):
     Raises:
         TaskError: Images, labels or a setting make no sense.
     """
+
+    baselines = with_schedules("pgd", "adam")
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._errors import TaskError
-from optsmith.optim import Recipe, build
+from optsmith.optim import Baseline, Recipe, baselines, build
 from optsmith.task._protocol import Preset
 
 if TYPE_CHECKING:
@@ -116,12 +116,14 @@ class Task(ABC):
         description: One line for people.
         objective: What a score is.
         presets: Named settings; `quick` is the default, `paper` and `smoke` are usual.
+        baselines: What rules are compared with, by name.
     """
 
     name: str
     description: str
     objective: Objective
     presets: Mapping[str, Preset]
+    baselines: Mapping[str, Baseline] = baselines
 
     @abstractmethod
     def start(self, run: Run) -> Training:

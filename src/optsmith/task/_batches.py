@@ -64,22 +64,34 @@ class TensorBatches:
 
     def train(self, run: Run) -> Iterator[Batch]:
         """Yield `run.steps` batches."""
-        batch = self.by_seed(run.steps, run.device)
-        for step in range(1, run.steps + 1):
-            yield batch(run.seed, step)
+        inputs, targets = self.inputs.to(run.device), self.targets.to(run.device)
+        for rows in self.order(run.seed, run.steps).to(run.device):
+            yield self.prepare(inputs.index_select(0, rows)), targets.index_select(0, rows)
 
-    def by_seed(self, steps: int, device: torch.device) -> Callable[[int, int], Batch]:
-        """Return a function from a seed and a step, from 1, to the batch that a run would see."""
+    def train_side_by_side(
+        self, seeds: Sequence[int], steps: int, device: torch.device
+    ) -> Callable[[int], tuple[Tensor, Tensor]]:
+        """Return a function from a step, from 1, to the batches of several seeds.
+
+        Inputs and targets have a first dimension for the seeds. They are gathered by one call into
+        the same memory at each step, so they are written over at the next.
+        """
         inputs, targets = self.inputs.to(device), self.targets.to(device)
-        orders: dict[int, Sequence[Tensor]] = {}
+        orders = torch.stack([self.order(seed, steps) for seed in seeds], dim=1).to(device)
+        shape = orders.shape[1:]
+        rows = orders.flatten(1).unbind()
+        room = [t.new_empty(shape.numel(), *t.shape[1:]) for t in (inputs, targets)]
 
-        def batch(seed: int, step: int) -> Batch:
-            if seed not in orders:
-                orders[seed] = self.order(seed, steps).to(device).unbind()
-            rows = orders[seed][step - 1]
-            return self.prepare(inputs.index_select(0, rows)), targets.index_select(0, rows)
+        def gather(step: int) -> tuple[Tensor, Tensor]:
+            chosen, wanted = (
+                torch.index_select(t, 0, rows[step - 1], out=r).view(*shape, *t.shape[1:])
+                for t, r in zip((inputs, targets), room, strict=True)
+            )
+            if self.prepare is not _as_is:
+                chosen = torch.stack([self.prepare(one) for one in chosen])
+            return chosen, wanted
 
-        return batch
+        return gather
 
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
         """Yield everything once, or the first `most` examples."""

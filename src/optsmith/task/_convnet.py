@@ -67,7 +67,8 @@ def presets() -> Mapping[str, Preset]:
     """Return the task's presets.
 
     `paper`: the learning rate from a grid of whole epochs (450 batches of 100), a score from five
-    epochs, no early stop; in the end five epochs of all 50 000 training images.
+    epochs, no early stop, every evaluation counts; in the end five epochs of all 50 000 training
+    images.
 
     `quick` trains on a part of the images, each seen once, another part for each seed: learning
     rates on 5 000 images, placed by the size of the rule's updates; a score from two runs on
@@ -91,7 +92,7 @@ def presets() -> Mapping[str, Preset]:
         lrs=(1e-3, 1e-2), proxy_steps=3, steps=4, final_steps=5, final_seeds=1, threshold=None
     )
     return {
-        "paper": Preset(protocol=paper, space="convnet", trajectory=False),
+        "paper": Preset(protocol=paper, space="convnet", trajectory=False, count_all=True),
         "quick": Preset(protocol=quick, space="convnet", budget=32, dedupe="scale"),
         "smoke": Preset(protocol=smoke, space="convnet", budget=4, levels=2),
     }
@@ -99,7 +100,7 @@ def presets() -> Mapping[str, Preset]:
 
 def make(data_dir: Path | None = None) -> Task:
     """Return the task on CIFAR-10."""
-    cifar = data.load_cifar10(data_dir)
+    cifar = data.load("cifar10", data_dir)
     train = torch.tensor(cifar.train_images), torch.tensor(cifar.train_labels, dtype=torch.int64)
     test = torch.tensor(cifar.test_images), torch.tensor(cifar.test_labels, dtype=torch.int64)
     return task_of(train, test)

@@ -150,11 +150,12 @@ class Preset:
 
     Attributes:
         protocol: How candidates are scored.
-        budget: Accepted evaluations.
+        budget: Evaluations that are accepted, or made.
         levels: Levels that the tree search descends.
         space: Name of the space.
         trajectory: Whether the screen applies the trajectory test too.
         dedupe: Which rules count as known: `equal`, `scale` (equal up to a factor) or `none`.
+        count_all: Whether every evaluation counts in the budget, not only those accepted.
     """
 
     protocol: Protocol
@@ -163,6 +164,7 @@ class Preset:
     space: str = "paper"
     trajectory: bool = True
     dedupe: str = "equal"
+    count_all: bool = False
 
 
 def presets_for(

@@ -1,0 +1,35 @@
+"""Descent by signs alone, which torch does not have: the step of PGD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+
+class SignDescent(Optimizer):
+    """Steps of equal size in every element: `p -= lr * sign(gradient)`.
+
+    Args:
+        params: What it trains.
+        lr: Learning rate.
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take a step; with a closure, evaluate it first and return its loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.sub_(p.grad.sign(), alpha=group["lr"])
+        return loss
