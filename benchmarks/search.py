@@ -1,9 +1,10 @@
 """Searches on real data: what they find, what is screened out, and what the search itself costs.
 
     python benchmarks/search.py TASK [--preset P] [--seeds 0,1,2] [--algorithms mct,random]
-        [--output FILE]
+        [--lr-searches grid,auto] [--compare torch:adam,torch:nesterov+linear] [--output FILE]
 
 The reference in the same run: torch's Adam and the best baseline, tuned on the same grid and seeds.
+With several seeds a table at the end has mean and spread over them.
 The search's own cost is the processor time of the coordinator: it draws, screens, tells, writes.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ import click
 from optsmith import Study, search
 from optsmith.evaluation import Status, mean_and_spread
 from optsmith.execution import Executor, Processes
+from optsmith.optim import Baseline
 from optsmith.study import Observer
+from optsmith.task import Task, find_task
 from report import header
 
 
@@ -51,20 +55,58 @@ class Clock:
         return (self.end[1] - start[1]) / (self.end[0] - start[0])
 
 
-def run(task: str, preset: str, algorithm: str, seed: int, workers: int) -> list[str]:
-    """Search once and return what came of it."""
+def run(
+    task: Task, kind: Kind, seed: int, preset: str, workers: int, compare: list[Baseline] | None
+) -> tuple[Study, list[str]]:
+    """Search once; return the study, and what came of it."""
     begin = time.perf_counter()
+    protocol = task.preset(preset).protocol
+    if kind.lr_search:
+        protocol = protocol.replace(lr_search=kind.lr_search)
     with tempfile.TemporaryDirectory() as folder, Clock() as clock:
         study = search(
-            task, algorithm=algorithm, seed=seed, preset=preset, workers=workers, storage=folder,
-            observer=Observer(),
+            task, algorithm=kind.algorithm, seed=seed, preset=preset, protocol=protocol,
+            workers=workers, storage=folder, compare=compare, observer=Observer(),
         )  # fmt: skip
-    return [
-        f"{algorithm}, seed {seed}: {time.perf_counter() - begin:.0f} s with {workers} workers;"
+    return study, [
+        f"{kind}, seed {seed}: {time.perf_counter() - begin:.0f} s with {workers} workers;"
         f" search, screening and storage take {clock.overhead:.2%} of the time",
         *(f"  {line}" for line in describe(study)),
         "",
     ]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of search.
+
+    Attributes:
+        algorithm: Name of the searcher.
+        lr_search: How learning rates are found; empty: as the preset says.
+    """
+
+    algorithm: str
+    lr_search: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.algorithm} {self.lr_search}".strip()
+
+
+def totals(found: dict[Kind, list[Study]]) -> list[str]:
+    """Return what searches of each kind found, mean and spread over their seeds."""
+    lines = [f"{'':<16}{'held out':>18}{'search score':>20}{'steps trained':>18}{'rules':>8}"]
+    for kind, studies in found.items():
+        cells = []
+        for values, form in (
+            ([held.score for s in studies if (held := s.held_out(s.best()))], ".4f"),
+            ([s.best().score for s in studies], ".4f"),
+            ([float(sum(e.trained for e in s.evaluations)) for s in studies], ".0f"),
+        ):
+            mean, spread = mean_and_spread(values)
+            cells.append(f"{mean:{form}} ± {spread:{form}}")
+        trained = sum(len(s.evaluations) for s in studies) / len(studies)
+        lines.append(f"{kind!s:<16}{cells[0]:>18}{cells[1]:>20}{cells[2]:>18}{trained:>8.0f}")
+    return [*lines, ""]
 
 
 def describe(study: Study) -> list[str]:
@@ -73,8 +115,8 @@ def describe(study: Study) -> list[str]:
     trained = study.evaluations
     stopped = [e for e in trained if e.status in (Status.EARLY_STOPPED, Status.DIVERGED)]
     best, final = study.best(), study.final
-    rows = [study.held_out(best), next(e for e in final.rows if e.recipe == "torch:adam")]
-    rows.append(final.baselines[0])
+    rows = [study.held_out(best), *(e for e in final.rows if e.recipe == "torch:adam")]
+    rows += final.baselines[:1]
     lines = [
         f"drawn {counts['drawn']}, accepted {counts['accepted']}, duplicates {counts['duplicate']},"
         f" refused {counts['refused']}",
@@ -106,22 +148,40 @@ def describe(study: Study) -> list[str]:
 @click.option("--preset", default="paper", show_default=True)
 @click.option("--seeds", default="0", show_default=True)
 @click.option("--algorithms", default="mct", show_default=True)
+@click.option("--lr-searches", default="", help="grid, halving, auto; the preset's by default.")
+@click.option("--compare", help="Only these baselines.")
 @click.option("--workers", default=2, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
 def main(
-    task: str, preset: str, seeds: str, algorithms: str, workers: int, output: Path | None
+    task: str,
+    preset: str,
+    seeds: str,
+    algorithms: str,
+    lr_searches: str,
+    compare: str | None,
+    workers: int,
+    output: Path | None,
 ) -> None:
     """Print what searches find, and what they cost."""
     lines = [*header(), f"task     {task}, preset {preset}; * = lr at the edge of its grid", ""]
     for line in lines:
         click.echo(line)
-    for algorithm in algorithms.split(","):
-        for seed in map(int, seeds.split(",")):
-            found = run(task, preset, algorithm, seed, workers)
-            click.echo("\n".join(found))
-            lines += found
+    searched = find_task(task)
+    chosen = None if compare is None else [Baseline.parse(c) for c in compare.split(",")]
+    kinds = [Kind(a, way) for a in algorithms.split(",") for way in lr_searches.split(",")]
+    found: dict[Kind, list[Study]] = {kind: [] for kind in kinds}
+    for seed in map(int, seeds.split(",")):
+        for kind in kinds:
+            study, facts = run(searched, kind, seed, preset, workers, chosen)
+            found[kind].append(study)
+            click.echo("\n".join(facts))
+            lines += facts
             if output:
                 output.write_text("\n".join(lines))
+    if "," in seeds:
+        click.echo("\n".join(totals(found)))
+        if output:
+            output.write_text("\n".join([*lines, *totals(found)]))
 
 
 if __name__ == "__main__":

@@ -102,6 +102,7 @@ def study_json(study: Study) -> dict[str, Any]:
         "counts": study.summary.get("counts", {}),
         "settings": dict(study.settings),
         "seconds": study.summary.get("seconds"),
+        "peak_bytes": study.peak_bytes,
     }
 
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from optsmith.evaluation._cost import ms_per_step, peak_memory
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status
 from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._stopping import NOT_FINITE, Stopping
-from optsmith.evaluation._train import Trace, train, train_once
+from optsmith.evaluation._train import Trace, train
 from optsmith.optim import Recipe
 from optsmith.task import Objective, Run, Stage, Task
 
@@ -20,7 +21,7 @@ CURVE_POINTS = 100
 """Points that a record keeps of a learning curve."""
 
 TIMED_STEPS = 20
-"""Steps of the short runs that time a training step."""
+"""Steps of the short run that times a training step."""
 
 
 def evaluate_recipe(
@@ -35,7 +36,12 @@ def evaluate_recipe(
         line = f"{type(error).__name__}: {error}".partition("\n")[0]
         record = Evaluation(str(recipe), Status.FAILED, steps=stage.steps, error=line)
     seconds = time.perf_counter() - start
-    return replace(record, trained=evaluator.trained, seconds=seconds)
+    return replace(
+        record,
+        trained=evaluator.trained,
+        seconds=seconds,
+        peak_bytes=peak_memory(evaluator.device),
+    )
 
 
 @dataclass(slots=True)
@@ -88,7 +94,11 @@ class _Evaluator:
             scores=scores,
             metrics={n: tuple(t.metrics.get(n, math.nan) for t in traces) for n in names},
             curve=_curve(traces),
-            ms_per_step=self._ms_per_step(lr) if stage.final else math.nan,
+            ms_per_step=ms_per_step(
+                self.task, self._run(lr, stage.lr_seed, min(TIMED_STEPS, stage.steps))
+            )
+            if stage.final
+            else math.nan,
             state_bytes=traces[-1].state_bytes,
         )
         score = sum(scores) / len(scores)
@@ -101,12 +111,6 @@ class _Evaluator:
         traces = train(self.task, runs, stopping)
         self.trained += sum(trace.signal[-1][0] for trace in traces if trace.signal)
         return traces
-
-    def _ms_per_step(self, lr: float) -> float:
-        """Return the median time of a step in short plain runs: of a stack it says nothing."""
-        runs = [self._run(lr, self.stage.lr_seed, TIMED_STEPS) for _ in range(3)]
-        times = sorted(train_once(self.task, run).seconds / TIMED_STEPS for run in runs)
-        return times[1] * 1e3
 
     def _run(self, lr: float, seed: int, steps: int) -> Run:
         return Run(self.recipe, lr, seed, steps, self.stage.final, self.device)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,7 @@ class Evaluation:
         seconds: Time it took.
         ms_per_step: Milliseconds of a training step, model and optimizer together.
         state_bytes: Bytes of optimizer state a parameter.
+        peak_bytes: Memory that its process, or torch on its GPU, had taken at most by its end.
         error: What went wrong, in one line.
     """
 
@@ -80,6 +82,7 @@ class Evaluation:
     seconds: float = 0.0
     ms_per_step: float = math.nan
     state_bytes: float = math.nan
+    peak_bytes: float = math.nan
     error: str = ""
 
     @cached_property
@@ -112,23 +115,27 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain data; what is not a finite number is None."""
-        return {key: _plain(value) for key, value in asdict(self).items()}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        # By way of text: the encoder is in C, and curves are long.
+        text = json.dumps(values, default=asdict)
+        data: dict[str, Any] = json.loads(text, parse_constant=lambda _: None)
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
         """Return the evaluation that `to_json` wrote."""
-        fields = dict(data)
-        fields["status"] = Status(fields["status"])
-        fields["grid"] = tuple(GridPoint(**point) for point in fields["grid"])
-        fields["seeds"] = tuple(fields["seeds"])
-        fields["scores"] = tuple(_number(score) for score in fields["scores"])
-        fields["metrics"] = {
-            name: tuple(_number(x) for x in values) for name, values in fields["metrics"].items()
+        values = dict(data)
+        values["status"] = Status(values["status"])
+        values["grid"] = tuple(GridPoint(**point) for point in values["grid"])
+        values["seeds"] = tuple(values["seeds"])
+        values["scores"] = tuple(_number(score) for score in values["scores"])
+        values["metrics"] = {
+            name: tuple(_number(x) for x in numbers) for name, numbers in values["metrics"].items()
         }
-        fields["curve"] = tuple((int(step), _number(value)) for step, value in fields["curve"])
-        for name in ("ms_per_step", "state_bytes"):
-            fields[name] = _number(fields[name])
-        return cls(**fields)
+        values["curve"] = tuple((int(step), _number(value)) for step, value in values["curve"])
+        for name in ("ms_per_step", "state_bytes", "peak_bytes"):
+            values[name] = _number(values.get(name))
+        return cls(**values)
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
@@ -137,16 +144,6 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
     if len(values) < 2:
         return mean, math.nan
     return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def _number(value: float | None) -> float:

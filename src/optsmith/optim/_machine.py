@@ -79,19 +79,11 @@ class Machine:
         scale: float,
     ) -> None:
         registers[self.code.gradient.index] = gradient
-        for slot, buffer in zip(self.code.slots, buffers, strict=False):
-            registers[slot.before.index] = buffer
         for value, numbers in zip(self.code.uniforms, noise, strict=True):
             registers[value.index] = numbers
-        for step in self.plan.steps:
-            args = [registers[i] for i in step.args]
-            kwargs = {name: registers[i] for name, i in step.kwargs} if step.kwargs else {}
-            if step.buffer is not None:
-                kwargs["out"] = buffers[step.buffer]
-            registers[step.out] = step.function(*args, **kwargs)
+        self.plan.run(registers, buffers)
         self._finish(registers, param, scale)
-        for slot_number, register in self.plan.copies:
-            buffers[slot_number].copy_(registers[register])
+        self.plan.settle(registers, buffers)
 
     def _finish(self, registers: list[Any], param: Tensor, scale: float) -> None:
         """Take the step; in half precision through a wider copy of the parameter."""

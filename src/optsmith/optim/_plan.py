@@ -6,9 +6,11 @@ instruction writes into a buffer that is free by then, which may be that of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from torch import Tensor
 
 from optsmith.optim._program import Program
 from optsmith.optim._trace import BOOLEAN, Instruction, Value
@@ -143,6 +145,22 @@ class Plan:
             instruction.out.index,
             buffer,
         )
+
+    def run(self, registers: list[Any], buffers: Sequence[Tensor]) -> None:
+        """Carry out the steps; `settle` follows when the parameter has taken its own."""
+        for slot, buffer in zip(self.code.slots, buffers, strict=False):
+            registers[slot.before.index] = buffer
+        for step in self.steps:
+            args = [registers[i] for i in step.args]
+            kwargs = {name: registers[i] for name, i in step.kwargs} if step.kwargs else {}
+            if step.buffer is not None:
+                kwargs["out"] = buffers[step.buffer]
+            registers[step.out] = step.function(*args, **kwargs)
+
+    def settle(self, registers: list[Any], buffers: Sequence[Tensor]) -> None:
+        """Put new state that lies elsewhere where it belongs."""
+        for slot_number, register in self.copies:
+            buffers[slot_number].copy_(registers[register])
 
     def scale(self, lr: float, scalars: list[Any]) -> float:
         """Return what the final step multiplies the update by."""

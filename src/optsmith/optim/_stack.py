@@ -153,7 +153,9 @@ class RowOptimizer:
                 )
                 for value, numbers in zip(self.program.code.uniforms, noise, strict=True):
                     registers[value.index] = self._of_rows(numbers, piece)
-                self._run(registers, piece, factor)
+                self.plan.run(registers, piece.buffers)
+                self._finish(registers, piece, factor)
+                self.plan.settle(registers, piece.buffers)
 
     def _schedule(self) -> float:
         if self._decay is None:
@@ -176,20 +178,6 @@ class RowOptimizer:
         if len(noise) == 1:
             return noise[:, piece.columns].expand(height, -1)
         return noise[self._seed_of_row[piece.rows], piece.columns]
-
-    def _run(self, registers: list[Any], piece: _Piece, factor: float) -> None:
-        buffers = piece.buffers
-        for slot, buffer in zip(self.program.code.slots, buffers, strict=False):
-            registers[slot.before.index] = buffer
-        for step in self.plan.steps:
-            args = [registers[i] for i in step.args]
-            kwargs = {name: registers[i] for name, i in step.kwargs} if step.kwargs else {}
-            if step.buffer is not None:
-                kwargs["out"] = buffers[step.buffer]
-            registers[step.out] = step.function(*args, **kwargs)
-        self._finish(registers, piece, factor)
-        for slot_number, register in self.plan.copies:
-            buffers[slot_number].copy_(registers[register])
 
     def _finish(self, registers: list[Any], piece: _Piece, factor: float) -> None:
         """Take the step, each row with its learning rate."""

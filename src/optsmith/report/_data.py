@@ -72,6 +72,7 @@ def report_data(study: Study, command: str = "") -> dict[str, Any]:
         "command": command or _command(study),
         "versions": about["versions"],
         "seconds": study.summary.get("seconds"),
+        "peak_bytes": study.peak_bytes,
         "warnings": _warnings(study),
     }
     return {key: _finite(value) for key, value in data.items()}

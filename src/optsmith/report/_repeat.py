@@ -37,7 +37,9 @@ def repeat_section(data: Mapping[str, Any]) -> Markup | None:
     if not (data.get("command") or data.get("settings") or data.get("versions")):
         return None
     command, seconds = data.get("command"), finite(data.get("seconds"))
-    took = None if seconds is None else f"The search took {duration(seconds)}."
+    peak = finite(data.get("peak_bytes"))
+    memory = "" if peak is None else f", each of its processes at most {peak / 1e6:.0f} MB"
+    took = None if seconds is None else f"The search took {duration(seconds)}{memory}."
     return section(
         "repeat",
         "Repeat it",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from optsmith.evaluation import Evaluation, Status
+from optsmith.optim import Recipe
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
 from optsmith.study._observer import Observer
 from optsmith.study._store import Record, Store
@@ -57,9 +59,10 @@ class Recorder(Observer):
             )
         )
 
-    def has_final(self, recipe: str) -> bool:
-        """Return whether a recipe has its evaluation of the end."""
-        return final_key(recipe) in self.store.attrs
+    def without_final(self, recipes: Iterable[Recipe]) -> list[Recipe]:
+        """Return the recipes that have no evaluation of the end yet."""
+        there = self.store.attrs
+        return [recipe for recipe in recipes if final_key(str(recipe)) not in there]
 
     def record_final(self, evaluation: Evaluation) -> None:
         """Make an evaluation of the end durable."""

@@ -193,7 +193,7 @@ def _run(
         ).run()  # fmt: skip
         best: list[Recipe] = [c.rule for c, _ in tally.best(settings.proposals)]
         recipes = [*best, *compare]
-        missing = [r for r in recipes if not recorder.has_final(str(r))]
+        missing = recorder.without_final(recipes)
         observer.comparing(len(missing))
         for evaluation in evaluate_all(executor, "final", missing):
             recorder.record_final(evaluation)

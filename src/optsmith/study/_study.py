@@ -61,6 +61,13 @@ class Study:
         return bool(self.summary.get("finished"))
 
     @property
+    def peak_bytes(self) -> float | None:
+        """Memory that a process which evaluated took at most; None when that is not known."""
+        every = [*self.evaluations, *self._final.values()]
+        known = [e.peak_bytes for e in every if e.peak_bytes == e.peak_bytes]
+        return max(known, default=None)
+
+    @property
     def evaluations(self) -> list[Evaluation]:
         """Every evaluation of a candidate, in order."""
         return [Evaluation.from_json(record.data) for record in self.records]
