@@ -7,7 +7,7 @@ in pieces that stay in the cache, and only the last one knows the learning rates
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -86,6 +86,11 @@ class RowOptimizer:
     ) -> None:
         self.program = Program(rule)
         self.plan = Plan(self.program)
+        if params[0].device.type == "cpu":
+            self.plan.steps = [
+                replace(step, function=_square_root) if step.name == "sqrt" else step
+                for step in self.plan.steps
+            ]
         self.columns, self.seeds, self.total_steps = list(columns), list(seeds), total_steps
         self.weight_decay, self._decay = weight_decay, Program(decay) if decay else None
         self.lrs = params[0].new_tensor(list(lrs)).view(-1, 1)
@@ -193,6 +198,16 @@ class RowOptimizer:
             # A rule may end in a comparison, which is a boolean.
             wide = result if result.is_floating_point() else result.to(piece.param.dtype)
             piece.param.addcmul_(wide, piece.lrs, value=factor)
+
+
+def _square_root(values: Tensor, *, out: Tensor) -> Tensor:
+    """Return square roots to within two units in the last place.
+
+    torch's own, on a CPU, takes four times as long where a third of the numbers are zero, as the
+    second moments of pixels that are always black; more where they are denormal.
+    """
+    torch.rsqrt(values, out=out)
+    return torch.reciprocal(out, out=out)
 
 
 def _cuts(matrix: Tensor, most: int) -> list[tuple[slice, slice]]:
