@@ -23,6 +23,8 @@ import torch
 from optsmith.execution._modules import importable
 from optsmith.execution._shelf import Shelf
 
+_OURS = __name__.partition(".")[0]  # a worker begins with importing it
+
 SMALL = 1 << 16
 """Bytes up to which a tensor or array is sent with everything else."""
 
@@ -89,7 +91,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._paths: dict[tuple[int, int], str] = {}
         self._numbers: dict[int, int] = {}
         self._alive: list[object] = []  # while addresses identify memory, it must not be freed
-        self._importable: dict[str, bool] = {}
+        self._seen: set[str] = set()
         self._by_value: list[ModuleType] = []
 
     def dump(self, obj: Any) -> None:
@@ -121,10 +123,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def _check_module(self, name: object) -> None:
         """Have what belongs to a module travel by value when workers cannot import it."""
         top = name.partition(".")[0] if isinstance(name, str) else "__main__"
-        if top == "__main__" or top in self._importable:
+        if top in ("__main__", _OURS) or top in self._seen:
             return
-        self._importable[top] = importable(top)
-        if not self._importable[top] and top not in cloudpickle.list_registry_pickle_by_value():
+        self._seen.add(top)
+        if not importable(top) and top not in cloudpickle.list_registry_pickle_by_value():
             cloudpickle.register_pickle_by_value(sys.modules[top])
             self._by_value.append(sys.modules[top])
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from optsmith.evaluation import Evaluation, Status
 from optsmith.execution import Executor
+from optsmith.rules import Rule
 from optsmith.screening import Screening
 from optsmith.searchers import Candidate, Outcome, Searcher
 from optsmith.study._bench import as_evaluation
@@ -31,6 +32,11 @@ class _Entry:
     outcome: Outcome | None = None  # known at once when refused
     duplicate: bool = False
     evaluation: Evaluation | None = None
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether an evaluation decides, be it one that is under way."""
+        return self.outcome is None and not self.duplicate
 
 
 class Runner:
@@ -66,6 +72,8 @@ class Runner:
         self._queue: deque[_Entry] = deque()
         self._running: dict[Hashable, _Entry] = {}
         self._settled: dict[str, Outcome] = {}
+        self._screenings: dict[Rule, Screening] = {}  # short rules are drawn again and again
+        self._pending = 0  # evaluations that are not told yet, done or not
 
     def run(self) -> None:
         """Search until the searcher is done."""
@@ -85,15 +93,14 @@ class Runner:
             candidate = self.searcher.ask()
             if candidate is None:
                 return
-            self._queue.append(self._enter(candidate))
-
-    @property
-    def _pending(self) -> int:
-        """Evaluations that are not told yet, done or not."""
-        return sum(entry.outcome is None and not entry.duplicate for entry in self._queue)
+            entry = self._enter(candidate)
+            self._pending += entry.is_evaluated
+            self._queue.append(entry)
 
     def _enter(self, candidate: Candidate) -> _Entry:
-        screening = self.screen(candidate.rule)
+        screening = self._screenings.get(candidate.rule)
+        if screening is None:
+            screening = self._screenings[candidate.rule] = self.screen(candidate.rule)
         entry = _Entry(candidate, self.key(screening))
         if not screening.ok:
             entry.outcome = Outcome("refused", reason=screening.reason)
@@ -125,12 +132,14 @@ class Runner:
     def _tell(self, entry: _Entry, outcome: Outcome) -> None:
         if entry.evaluation is not None and entry.key:
             self._settled[entry.key] = outcome
+        self._pending -= entry.is_evaluated
         level = self.searcher.level
         self.searcher.tell(entry.candidate, outcome)
         self.tally.add(entry.candidate, outcome, entry.evaluation)
         self.observer.told(entry.candidate, outcome, entry.evaluation)
         if self.searcher.level != level:
             self._queue.clear()  # nothing in it was begun
+            self._pending = 0
             self.observer.decided(self.searcher.decisions[-1])
 
     def _collect(self) -> None:
