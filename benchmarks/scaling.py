@@ -86,13 +86,13 @@ def plot(rows: list[tuple[int, float, float]]) -> str:
     def y(value: float) -> float:
         return bottom - (log10(value) - low) / (high - low) * (bottom - top)
 
-    def line(column: int, colour: str, name: str) -> str:
+    def line(column: int, colour: str, name: str, away: int) -> str:
         points = " ".join(f"{x(int(r[0])):.1f},{y(r[column]):.1f}" for r in rows)
-        end = rows[0]
+        at = rows[2]
         return (
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            f'<text x="{x(end[0]) + 8:.0f}" y="{y(end[column]) - 8:.0f}" fill="{colour}">'
-            f"{name}</text>"
+            f'<text x="{x(at[0]):.0f}" y="{y(at[column]) + away:.0f}" fill="{colour}"'
+            f' text-anchor="start">{name}</text>'
         )
 
     marks = [v for e in range(-2, 4) for v in (10.0**e, 3 * 10.0**e) if low <= log10(v) <= high]
@@ -110,7 +110,8 @@ def plot(rows: list[tuple[int, float, float]]) -> str:
         f" against the width of the hidden layer</title>{grid}{names}"
         f'<text x="{(left + right) / 2}" y="342" text-anchor="middle">'
         "width of the hidden layer</text>"
-        f"{line(2, '#888', 'plain loop')}{line(1, '#c2410c', 'as the library does it')}</svg>\n"
+        f"{line(2, '#888', 'plain loop', -12)}"
+        f"{line(1, '#c2410c', 'as the library does it', 26)}</svg>\n"
     )
 
 
