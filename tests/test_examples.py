@@ -39,7 +39,7 @@ def run(*arguments, folder):
         encoding="utf-8",
         cwd=folder,
         env=ENVIRONMENT,
-        timeout=300,
+        timeout=900,
     )
 
 
