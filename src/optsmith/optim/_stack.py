@@ -203,8 +203,8 @@ class RowOptimizer:
 def _square_root(values: Tensor, *, out: Tensor) -> Tensor:
     """Return square roots to within two units in the last place.
 
-    torch's own, on a CPU, takes four times as long where a third of the numbers are zero, as the
-    second moments of pixels that are always black; more where they are denormal.
+    torch's own, on a CPU, is slow at zeros, such as the second moments of pixels that are always
+    black, and slower at denormal numbers: `benchmarks/profile_evaluation.py`.
     """
     torch.rsqrt(values, out=out)
     return torch.reciprocal(out, out=out)
