@@ -36,7 +36,7 @@ from report import header
 IMAGES = 2000
 
 KEEP = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str((1 << 31) - 1)}
-"""Tells glibc to keep freed memory; one without the other makes it worse."""
+"""Tells glibc to keep freed memory."""
 
 GROUPS = {
     "convolutions": ("aten::mkldnn_convolution", "aten::convolution_backward"),

@@ -21,7 +21,7 @@ _PROGRAM = (
 )
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 # Otherwise glibc gives the large blocks of a step back to the system, and each page of them costs
-# a fault at the next (`benchmarks/convnet.py`). One without the other makes it worse.
+# a fault at the next: "memory kept" in benchmarks/results/convnet.txt.
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str((1 << 31) - 1)}
 _TAIL = 4096
 """Bytes of its output that are kept."""
