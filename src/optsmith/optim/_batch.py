@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -46,12 +46,16 @@ class Batch:
 
     def only(self, chosen: Sequence[int]) -> Batch:
         """Return the batch of some of the parameters."""
-        return replace(
-            self,
+        return Batch(
+            self.program,
             params=[self.params[i] for i in chosen],
             gradients=[self.gradients[i] for i in chosen],
             states=[self.states[i] for i in chosen],
             keys=[self.keys[i] for i in chosen],
+            scalars=self.scalars,
+            lr=self.lr,
+            t=self.t,
+            dtype=self.dtype,
         )
 
     def split(self, chosen: Sequence[bool]) -> tuple[Batch, Batch]:

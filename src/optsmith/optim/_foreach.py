@@ -35,6 +35,7 @@ class Lists:
         self.program = program
         self.code = program.code
         self.plan = plan
+        self._by_list: dict[int, bool] = {}  # by the register of the result
 
     def step(self, batch: Batch) -> None:
         """Update parameters and their states in place."""
@@ -78,7 +79,12 @@ class Lists:
     ) -> list[Tensor]:
         args = [registers[i] for i in step.args]
         kwargs = {name: registers[i] for name, i in step.kwargs} if step.kwargs else {}
-        if step.name in _MULTI and _takes_lists(step.name, args):
+        by_list = self._by_list.get(step.out)
+        if by_list is None:
+            by_list = self._by_list[step.out] = step.name in _MULTI and _takes_lists(
+                step.name, args
+            )
+        if by_list:
             fresh, in_place = _MULTI[step.name]
             into = None if step.buffer is None else buffers[step.buffer]
             if into is not None and into is args[0]:

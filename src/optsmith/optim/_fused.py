@@ -1,9 +1,8 @@
-"""Execution by torch.compile: one kernel that reads and writes each number once."""
+"""Execution by compiled kernels that read and write each number once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import FunctionType
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -12,12 +11,13 @@ from torch.fx import Graph, GraphModule
 
 from optsmith._errors import OptimizerError
 from optsmith.optim._batch import Batch
+from optsmith.optim._kernel import Kernel, compiled
 from optsmith.optim._program import Program, element_numbers
 from optsmith.optim._trace import Value
 from optsmith.rules._noise import uniform
 
 BUCKET = 16
-"""Tensors in one compiled call: more make calls fewer and compilation longer."""
+"""Tensors in one call of a kernel: more make calls fewer and compilation longer."""
 
 
 class FusedStep:
@@ -25,41 +25,14 @@ class FusedStep:
 
     Args:
         program: The program.
+        small: Tensors of up to this many elements get kernels without threads.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, small: int) -> None:
         self.program = program
+        self.small = small
+        self.kernels: dict[Any, Kernel] = {}
         self._reads = program.reads
-        # torch limits how often one code object is compiled: each program gets a copy of its own.
-        self._step: Any = torch.compile(_own_copy(self._function()), fullgraph=True, dynamic=True)
-
-    def _function(self) -> Callable[..., None]:
-        # As a graph, the program has no Python objects that torch would have to look at each time.
-        update_of = _graph(self.program)
-        random, slots = self.program.is_random, len(self.program.slots)
-
-        def step(
-            params: list[Tensor],
-            gradients: list[Tensor],
-            states: list[Tensor],
-            scalars: Tensor,
-            keys: Tensor,
-        ) -> None:
-            lr, *numbers = scalars.unbind()
-            t, *streams = keys[0, 0], *keys[1:].unbind()
-            for i, (p, g) in enumerate(zip(params, gradients, strict=True)):
-                wide = g.to(lr.dtype)
-                state = states[i * slots : (i + 1) * slots]
-                noise = []
-                if random:
-                    elements = element_numbers(g)
-                    noise = [uniform(k, t, elements).to(lr.dtype) for k in streams[i].unbind()]
-                update, *new = update_of(wide, *state, *numbers, *noise)
-                p.copy_(p.to(lr.dtype) - lr * update)
-                for old, slot in zip(state, new, strict=True):
-                    old.copy_(slot)
-
-        return step
 
     def step(self, batch: Batch) -> None:
         """Update parameters and their states in place: contiguous ones of more than one number.
@@ -68,25 +41,84 @@ class FusedStep:
         """
         numbers = [batch.lr, *(batch.scalars[v] for v in self._reads)]
         scalars = torch.tensor(numbers, dtype=batch.dtype)
-        for start in range(0, len(batch.params), BUCKET):
-            part = batch.only(range(start, min(start + BUCKET, len(batch.params))))
-            width = max(1, len(self.program.code.uniforms))
-            keys = torch.tensor([[batch.t] * width, *(k or [0] for k in part.keys)])
-            arguments = (
-                [_flat(p) for p in part.params],
-                [_flat(g) for g in part.gradients],
-                [_flat(s) for state in part.states for s in state],
-                scalars,
-                keys,
-            )
+        for part, is_small in self._buckets(batch):
+            tensors = [scalars]
+            if self.program.is_random:
+                width = len(self.program.code.uniforms)
+                tensors.append(torch.tensor([[batch.t] * width, *part.keys]))
+            tensors += map(_flat, part.params)
+            tensors += map(_flat, part.gradients)
+            for state in part.states:
+                tensors += map(_flat, state)
+            self._kernel(part, is_small)(*tensors)
+
+    def _buckets(self, batch: Batch) -> Iterator[tuple[Batch, bool]]:
+        small, large = batch.split([p.numel() <= self.small for p in batch.params])
+        for half in (small, large):
+            count = len(half.params)
+            if 0 < count <= BUCKET:
+                yield half, half is small
+                continue
+            for start in range(0, count, BUCKET):
+                yield half.only(range(start, min(start + BUCKET, count))), half is small
+
+    def _kernel(self, batch: Batch, is_small: bool) -> Kernel:
+        first = batch.params[0]
+        key = (len(batch.params), is_small, first.dtype, first.device)
+        kernel = self.kernels.get(key)
+        if kernel is None:
             try:
-                self._step(*arguments)
-            except torch._dynamo.exc.Unsupported as error:
+                kernel = self._compile(batch, is_small)
+            except Exception as error:  # whatever an operator of the user's does in tracing
                 reason = str(error).partition("\n")[0]
                 raise OptimizerError(
                     f"an operator of {self.program.rule} cannot be compiled ({reason}):"
                     " leave compile out"
                 ) from error
+            self.kernels[key] = kernel
+        return kernel
+
+    def _compile(self, batch: Batch, is_small: bool) -> Kernel:
+        """Compile for as many tensors as in the batch, of any sizes."""
+        slots, count = len(self.program.slots), len(batch.params)
+        # No two of one size: sizes that are equal in the examples would have to be in every call.
+        sizes = [(64 if is_small else 4 * self.small) + 8 * i for i in range(count)]
+        wide = [torch.empty(n, dtype=batch.dtype, device=batch.params[0].device) for n in sizes]
+        examples = [torch.zeros(1 + len(self._reads), dtype=batch.dtype)]
+        if self.program.is_random:
+            width = len(self.program.code.uniforms)
+            examples.append(torch.zeros(1 + count, width, dtype=torch.int64))
+        examples += [torch.empty_like(w, dtype=batch.params[0].dtype) for w in wide]
+        examples += wide
+        examples += [torch.empty_like(w) for w in wide for _ in range(slots)]
+        return compiled(self._function(count), examples, threads=1 if is_small else None)
+
+    def _function(self, count: int) -> Kernel:
+        update_of = _graph(self.program)
+        random, slots = self.program.is_random, len(self.program.slots)
+
+        def step(scalars: Tensor, *tensors: Tensor) -> None:
+            lr, *numbers = scalars.unbind()
+            if random:
+                (t, *_), *streams = (row.unbind() for row in tensors[0].unbind())
+                tensors = tensors[1:]
+            params, gradients, states = (
+                tensors[:count],
+                tensors[count : 2 * count],
+                tensors[2 * count :],
+            )
+            for i, (p, g) in enumerate(zip(params, gradients, strict=True)):
+                state = states[i * slots : (i + 1) * slots]
+                noise = []
+                if random:
+                    elements = element_numbers(g)
+                    noise = [uniform(key, t, elements).to(lr.dtype) for key in streams[i]]
+                update, *new = update_of(g, *state, *numbers, *noise)
+                p.copy_(p.to(lr.dtype) - lr * update)
+                for old, slot in zip(state, new, strict=True):
+                    old.copy_(slot)
+
+        return step
 
 
 def _flat(tensor: Tensor) -> Tensor:
@@ -108,13 +140,3 @@ def _graph(program: Program) -> GraphModule:
         nodes[i.out] = graph.call_function(i.function, tuple(map(node, i.args)), kwargs)
     graph.output((nodes[code.result], *(nodes[slot.after] for slot in code.slots)))
     return GraphModule({}, graph)
-
-
-def _own_copy(function: Any) -> Any:
-    return FunctionType(
-        function.__code__.replace(),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )

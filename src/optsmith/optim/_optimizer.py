@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -21,6 +21,9 @@ from optsmith.rules import Rule
 
 SMALL = 1 << 14
 """Tensors of up to this many elements are updated together."""
+
+Member = tuple[int, Tensor, Tensor]
+"""A parameter's number, the parameter, its gradient."""
 
 
 class RuleOptimizer(Optimizer):
@@ -128,15 +131,22 @@ class RuleOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for p in (p for group in self.param_groups for p in group["params"]):
-            _check_gradient(p.grad)
+        ready = [list(group) for group in self._ready()]  # all are looked at before any is changed
+        for group, members in zip(self.param_groups, ready, strict=True):
+            self._advance(group)
+            self._step_group(group, members)
+        return loss
+
+    def _ready(self) -> Iterator[Iterator[Member]]:
+        """Yield, for each group, the parameters that have a gradient."""
         first = 0
         for group in self.param_groups:
-            ready = [(first + i, p) for i, p in enumerate(group["params"]) if p.grad is not None]
-            self._advance(group)
-            self._step_group(group, ready)
+            yield (
+                (index, p, _checked(gradient))
+                for index, p in enumerate(group["params"], first)
+                if (gradient := p.grad) is not None
+            )
             first += len(group["params"])
-        return loss
 
     def _advance(self, group: dict[str, Any]) -> None:
         group["t"] += 1
@@ -148,35 +158,37 @@ class RuleOptimizer(Optimizer):
                 stacklevel=4,
             )
 
-    def _step_group(self, group: dict[str, Any], ready: list[tuple[int, Tensor]]) -> None:
+    def _step_group(self, group: dict[str, Any], ready: list[Member]) -> None:
         """Update the parameters of a group, together those that share what a step needs."""
-        together: dict[Any, list[tuple[int, Tensor]]] = {}
-        for index, p in ready:
+        together: dict[Any, list[Member]] = {}
+        for member in ready:
+            p = member[1]
             state = self.state[p]
             if not state:
                 state["step"] = 0
                 state.update(zip(self.program.slots, self.program.init(p), strict=True))
             state["step"] += 1
             key = (state["step"], p.device, p.dtype)
-            together.setdefault(key, []).append((index, p))
+            together.setdefault(key, []).append(member)
         for (count, device, dtype), members in together.items():
             self._run(group, device, self._batch(group, members, count, math_dtype(dtype)))
 
     def _batch(
         self,
         group: dict[str, Any],
-        members: list[tuple[int, Tensor]],
+        members: list[Member],
         count: int,
         dtype: torch.dtype,
     ) -> Batch:
         lr, t, program = float(group["lr"]), group["t"], self.program
-        params = [p for _, p in members]
+        params = [p for _, p, _ in members]
+        states = map(self.state.__getitem__, params)
         return Batch(
             program,
             params,
-            gradients=[_gradient(p, group, dtype, lr) for p in params],
-            states=[[self.state[p][name] for name in program.slots] for p in params],
-            keys=[program.keys(group["seed"], index) for index, _ in members],
+            gradients=_gradients(members, group, dtype, lr),
+            states=[[state[name] for name in program.slots] for state in states],
+            keys=[program.keys(group["seed"], index) for index, _, _ in members],
             scalars=program.scalars(t, group["total_steps"] or 1, count),
             lr=lr,
             t=t,
@@ -184,22 +196,17 @@ class RuleOptimizer(Optimizer):
         )
 
     def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
-        if group["foreach"] is None and device.type != "cuda":
-            # Small tensors cost calls, and are best done together; large ones cost memory traffic.
-            small, batch = batch.split([p.numel() <= SMALL for p in batch.params])
-            self._lists.step(small)
+        lists = device.type == "cuda" if group["foreach"] is None else group["foreach"]
         if group["compile"]:
             fits = [batch.is_contiguous(i) and p.numel() > 1 for i, p in enumerate(batch.params)]
             compiled, batch = batch.split(fits)
-            self._fused = self._fused or FusedStep(self.program)
+            self._fused = self._fused or FusedStep(self.program, SMALL)
             self._fused.step(compiled)
-            self._machine.step(batch)
-        elif group["foreach"] is None and device.type != "cuda":
-            self._machine.step(batch)
-        elif group["foreach"] or group["foreach"] is None:
-            self._lists.step(batch)
-        else:
-            self._machine.step(batch)
+        elif group["foreach"] is None and not lists:
+            # Small tensors cost calls, and are best done together; large ones cost memory traffic.
+            small, batch = batch.split([p.numel() <= SMALL for p in batch.params])
+            self._lists.step(small)
+        (self._lists if lists else self._machine).step(batch)
 
     # --- saving ----------------------------------------------------------------------------------
 
@@ -243,25 +250,25 @@ class RuleOptimizer(Optimizer):
         super().__setstate__(state)
 
 
-def _gradient(p: Tensor, group: dict[str, Any], dtype: torch.dtype, lr: float) -> Tensor:
-    """Return what the rule sees; shrink the parameter first when decay is decoupled."""
-    gradient = p.grad
-    assert gradient is not None  # noqa: S101 - only parameters with a gradient come here
-    gradient = gradient.to(dtype)
+def _gradients(
+    members: list[Member], group: dict[str, Any], dtype: torch.dtype, lr: float
+) -> list[Tensor]:
+    """Return what the rule sees; shrink the parameters first when decay is decoupled."""
+    gradients = [g if g.dtype == dtype else g.to(dtype) for _, _, g in members]
     if group["maximize"]:
-        gradient = -gradient
+        gradients = [-g for g in gradients]
     decay = group["weight_decay"]
     if decay and group["decoupled"]:
-        p.mul_(1 - lr * decay)
+        for _, p, _ in members:
+            p.mul_(1 - lr * decay)
     elif decay:
-        gradient = gradient.add(p, alpha=decay)
-    return gradient
+        gradients = [g.add(m[1], alpha=decay) for g, m in zip(gradients, members, strict=True)]
+    return gradients
 
 
-def _check_gradient(gradient: Tensor | None) -> None:
-    if gradient is None:
-        return
+def _checked(gradient: Tensor) -> Tensor:
     if gradient.layout != torch.strided:
         raise OptimizerError("sparse gradients are not supported: rules act on every element")
     if gradient.is_complex():
         raise OptimizerError("complex gradients are not supported")
+    return gradient

@@ -167,11 +167,10 @@ def element_numbers(tensor: Tensor) -> Tensor:
 
 def _scalar(instruction: Instruction, values: Scalars) -> float:
     """Compute a scalar in double precision, with the infinities and NaN of torch."""
-    args = [values[a.index] if isinstance(a, Value) else a for a in instruction.args]
     plain = _ON_NUMBERS.get(instruction.name)
     if plain is not None and not instruction.kwargs:
         try:
-            return plain(*args)
+            return plain(*[values[a.index] if type(a) is Value else a for a in instruction.args])
         except (ArithmeticError, ValueError):
             pass  # torch gives inf or NaN where Python raises
     values = [None if v is None else _as_tensor(v) for v in values]
