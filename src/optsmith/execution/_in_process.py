@@ -35,7 +35,7 @@ class InProcess(Executor):
         self._check_open()
         if not self._jobs:
             return []
-        from optsmith.execution._torch import one_thread
+        from optsmith._threads import one_thread
 
         key, job = self._jobs.popleft()
         with one_thread():

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Give torch one thread, as workers have: sums over several round differently."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _set_deterministic(value: tuple[bool, bool]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from optsmith._threads import one_thread
 from optsmith.rules import Operator, Rule
 from optsmith.rules._noise import stream_key, uniform
 from optsmith.screening._fingerprint import Array, shape_code
@@ -76,7 +77,8 @@ class Probe:
         remembers = any(operator.state and operator.arity for operator in rule.operators)
         # Inputs know their past; only an operator that remembers its operand needs every step.
         layout = self._whole if remembers else self._recorded
-        flat = layout.run(rule, self._masks(rule, layout))
+        with one_thread():
+            flat = layout.run(rule, self._masks(rule, layout))
         assert flat is not None  # noqa: S101 - every random node has its mask
         flat = flat.expand(layout.shape)
         rows = (flat[self._recorded.keep] if remembers else flat).numpy()
