@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from optsmith import data
-from optsmith._errors import DataError, TaskError
-from optsmith.adversarial import Ball, load_checkpoint, look, robust_digits
+from optsmith._errors import TaskError
+from optsmith.adversarial import Ball, look
 from optsmith.adversarial._ball import check_ball
 from optsmith.adversarial._climb import check_images, check_labels
 from optsmith.optim import with_schedules
@@ -174,99 +170,6 @@ def attack_presets() -> Mapping[str, Preset]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A network to attack, as a named task.
-
-    Attributes:
-        name: Name of the task.
-        architecture: Of the network.
-        file: Its weights, looked for in the user's directory and its folder `robust_cifar10`.
-        radius: Radius of the ball, in levels of a pixel.
-    """
-
-    name: str
-    architecture: str
-    file: str
-    radius: int
-
-    @property
-    def description(self) -> str:
-        """One line for people."""
-        return f"attack on {self.architecture}, CIFAR-10, linf {self.radius}/255; success rate"
-
-    def make(self, data_dir: Path | None = None) -> Task:
-        """Return the task."""
-        model = load_checkpoint(_find(self.file, data_dir), self.architecture)
-        cifar = data.load("cifar10", data_dir)
-        # Searched on training images, so that all test images are there for the end.
-        search = _tensors(cifar.train_images[:SEARCH], cifar.train_labels[:SEARCH])
-        final = _tensors(cifar.test_images, cifar.test_labels)
-        return AttackTask(
-            model, search, final, eps=self.radius / 255, name=self.name,
-            description=self.description,
-        )  # fmt: skip
-
-
-SEARCH = 2000 + 4800
-"""Training images for the search: those that choose a learning rate, and those that score."""
-
-TARGETS = (
-    Target("attack-resnet4b", "resnet4b", "resnet4b.pth", 2),
-    Target("attack-resnet2b", "resnet2b", "resnet2b.pth", 2),
-    Target("attack-cifar-wide", "cifar-wide", "cifar_wide.pth", 8),
-    Target("attack-cifar-base", "cifar-base", "cifar_base.pth", 8),
-    Target("attack-cifar-deep", "cifar-deep", "cifar_deep.pth", 8),
-    Target("attack-cnn-a", "cnn-a", "cifar_cnn_a_adv4.model", 8),
-    Target("attack-carmon2019", "wide-resnet-28-10", "Carmon2019Unlabeled.pt", 8),
-)
-
-DIGITS_DESCRIPTION = "attack on a robust CNN on digits, linf 0.15; success rate"
-
-
-def make_digits(data_dir: Path | None = None) -> Task:
-    """Return the attack that needs no download."""
-    model, (images, labels) = robust_digits()
-    half = len(images) // 2
-    return AttackTask(
-        model,
-        (images[:half], labels[:half]),
-        (images[half:], labels[half:]),
-        eps=0.15,
-        images=100,
-        final_images=150,
-        name="attack",
-        description=DIGITS_DESCRIPTION,
-    )
-
-
-def _find(file: str, data_dir: Path | None) -> Path:
-    """Return where a checkpoint is.
-
-    Raises:
-        DataError: It is nowhere that we look.
-    """
-    named = os.environ.get("OPTSMITH_DATA")
-    roots = [data_dir, None if named is None else Path(named), data.cache_dir()]
-    places = [
-        root.expanduser().absolute() / folder
-        for root in roots
-        if root is not None
-        for folder in ("robust_cifar10", "")
-    ]
-    for place in places:
-        if (place / file).is_file():
-            return place / file
-    raise DataError(
-        f"the checkpoint {file} is not there: put it into {places[0]}, or name a directory that"
-        " has it with --data-dir or OPTSMITH_DATA"
-    )
-
-
 def _unit(pixels: Tensor) -> Tensor:
     """Return images in [0, 1]; bytes are kept as bytes until a run needs them."""
     return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels
-
-
-def _tensors(images: object, labels: object) -> Pair:
-    return torch.tensor(images), torch.tensor(labels).long()

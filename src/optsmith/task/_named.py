@@ -11,7 +11,7 @@ from pathlib import Path
 
 from optsmith._errors import OptsmithError, TaskError
 from optsmith._registry import Registry
-from optsmith.task import _attack, _convnet, _mnistnet
+from optsmith.task import _convnet, _mnistnet, _targets
 from optsmith.task._base import Task
 
 
@@ -33,8 +33,8 @@ class TaskEntry:
 tasks: Registry[TaskEntry] = Registry("task")
 for _variant in _mnistnet.VARIANTS:
     tasks.add(_variant.name, TaskEntry(_variant.name, _variant.description, _variant.make))
-tasks.add("attack", TaskEntry("attack", _attack.DIGITS_DESCRIPTION, _attack.make_digits))
-for _target in _attack.TARGETS:
+tasks.add("attack", TaskEntry("attack", _targets.DIGITS_DESCRIPTION, _targets.make_digits))
+for _target in _targets.TARGETS:
     tasks.add(_target.name, TaskEntry(_target.name, _target.description, _target.make))
 tasks.add("convnet", TaskEntry("convnet", _convnet.DESCRIPTION, _convnet.make))
 
