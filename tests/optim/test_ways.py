@@ -408,6 +408,16 @@ def test_state_of_another_size_is_refused_by_the_kernel():
         run(opt, [2])
 
 
+def test_a_class_of_its_own_is_not_compiled(quick_compile):
+    class Special(torch.Tensor):
+        pass
+
+    param = torch.nn.Parameter(torch.zeros(3).as_subclass(Special))
+    run(optimizer([param], "m1", compile=True), [1, 2])
+    assert not quick_compile
+    assert param.abs().sum() > 0
+
+
 def test_without_standalone_compilation_torch_compile_does_it(monkeypatch):
     monkeypatch.delattr(torch._inductor, "standalone_compile")
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))

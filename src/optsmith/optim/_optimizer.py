@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from optsmith._errors import OptimizerError
@@ -41,7 +42,7 @@ class RuleOptimizer(Optimizer):
         decoupled: Shrink the parameters instead, as in AdamW.
         maximize: Ascend.
         foreach: Use torch's multi-tensor functions; None decides by device (yes on a GPU).
-        compile: Use one fused kernel made by torch.compile; the first step takes a while.
+        compile: Use fused kernels made by torch's compiler; the first step takes a while.
         seed: Seed of `drop` masks; None is 0. The masks do not depend on torch's random state.
 
     Raises:
@@ -198,8 +199,13 @@ class RuleOptimizer(Optimizer):
     def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
         lists = device.type == "cuda" if group["foreach"] is None else group["foreach"]
         if group["compile"]:
-            fits = [batch.is_contiguous(i) and p.numel() > 1 for i, p in enumerate(batch.params)]
-            compiled, batch = batch.split(fits)
+            # A kernel takes memory as it is: no subclass of tensors may stand between.
+            compiled, batch = batch.split(
+                [
+                    type(p) in (Tensor, Parameter) and p.numel() > 1 and batch.is_contiguous(i)
+                    for i, p in enumerate(batch.params)
+                ]
+            )
             self._fused = self._fused or FusedStep(self.program, SMALL)
             self._fused.step(compiled)
         elif group["foreach"] is None and not lists:
