@@ -1,7 +1,8 @@
 """Transfer of attacks over robust networks: PGD, APGD, the published rules and given ones.
 
-    python benchmarks/attack.py [RULE...] [--images 10000] [--steps 100] [--output FILE]
+    python benchmarks/attack.py [RULE...] --checkpoints DIR [--images 10000] [--output FILE]
 
+Each network is attacked within the radius of its named task.
 Success on CIFAR-10 test images: share of all images misclassified at any step, and at the last one.
 Learning rates of PGD and of rules are chosen for each network on the paper's grid, by the share at
 the end, with the same number of steps, on training images that are not reported. Each row is
@@ -24,18 +25,10 @@ from optsmith import data
 from optsmith._files import write_atomically
 from optsmith.adversarial import apgd, attack, load_checkpoint
 from optsmith.task._attack import LRS
+from optsmith.task._targets import TARGETS
 from report import header
 
-NETWORKS = {
-    "resnet4b": "resnet4b.pth",
-    "resnet2b": "resnet2b.pth",
-    "cifar-wide": "cifar_wide.pth",
-    "cifar-base": "cifar_base.pth",
-    "cifar-deep": "cifar_deep.pth",
-    "cnn-a": "cifar_cnn_a_adv4.model",
-}
-RADII = (2, 8)
-"""In levels of a pixel."""
+NETWORKS = {target.architecture: target for target in TARGETS}
 METHODS = ("pgd", "apgd", "attack1", "attack2", "attack3")
 Pair = tuple[Tensor, Tensor]
 Row = dict[str, object]
@@ -85,23 +78,16 @@ def table(rows: list[Row], methods: tuple[str, ...]) -> Iterator[str]:
     """Yield the table's lines, a network and radius each."""
     width = max(18, *map(len, methods)) + 1
     yield f"{'':<18} clean  " + "".join(f"{name:<{width}}" for name in methods)
-    for network in NETWORKS:
-        for radius in RADII:
-            cells = {
-                r["method"]: r for r in rows if (r["network"], r["radius"]) == (network, radius)
-            }
-            if not cells:
-                continue
-            line = f"{network + f' {radius}/255':<18} {next(iter(cells.values()))['clean']:5.2%} "
-            for name in methods:
-                row = cells.get(name)
-                text = (
-                    "" if row is None else f"{100 * row['success']:.2f} {100 * row['at_end']:.2f}"
-                )
-                if row is not None and row["lr"] is not None:
-                    text += f" {row['lr']:g}"
-                line += f"{text:<{width}}"
-            yield line.rstrip()
+    for network, radius in dict.fromkeys((row["network"], row["radius"]) for row in rows):
+        cells = {r["method"]: r for r in rows if (r["network"], r["radius"]) == (network, radius)}
+        line = f"{f'{network} {radius}/255':<18} {next(iter(cells.values()))['clean']:5.2%} "
+        for name in methods:
+            row = cells.get(name)
+            text = "" if row is None else f"{100 * row['success']:.2f} {100 * row['at_end']:.2f}"
+            if row is not None and row["lr"] is not None:
+                text += f" {row['lr']:g}"
+            line += f"{text:<{width}}"
+        yield line.rstrip()
 
 
 @click.command()
@@ -110,7 +96,7 @@ def table(rows: list[Row], methods: tuple[str, ...]) -> Iterator[str]:
 @click.option("--tune-images", default=1000, show_default=True, help="Training images for the lr.")
 @click.option("--steps", default=100, show_default=True)
 @click.option("--network", "networks", multiple=True, type=click.Choice(list(NETWORKS)))
-@click.option("--radius", "radii", multiple=True, type=int, help="In levels of a pixel; 2 and 8.")
+@click.option("--radius", "radii", multiple=True, type=int, help="In levels of a pixel.")
 @click.option("--method", "methods", multiple=True, help="Only these of the built-in methods.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Has CIFAR-10.")
 @click.option("--checkpoints", type=click.Path(path_type=Path), required=True)
@@ -136,11 +122,13 @@ def main(
     every = list(known(output))
     rows = [row for row in every if settings.items() <= row.items()]
     done = {(row["network"], row["radius"], row["method"]) for row in rows}
-    for network in networks or NETWORKS:
-        model = load_checkpoint(checkpoints / NETWORKS[network], network)
+    there = [name for name, target in NETWORKS.items() if (checkpoints / target.file).is_file()]
+    for network in networks or there:
+        target = NETWORKS[network]
+        model = load_checkpoint(checkpoints / target.file, network)
         with torch.no_grad():
             clean = float((model(test[0]).argmax(1) == test[1]).double().mean())
-        for radius in radii or RADII:
+        for radius in radii or (target.radius,):
             for method in chosen:
                 if (network, radius, method) in done:
                     continue
