@@ -82,18 +82,25 @@ def main(count: int, repeats: int, output: Path | None) -> None:
     stage = task.preset("paper").protocol.search_stage
     rules = draw(count, seed=5)
     one_process(task, stage, rules[:2])
-    times: dict[str, list[float]] = {"plain": [], "stacked": [], "stacked, 2 workers": []}
+    names = ("plain", "stacked, in process", "stacked, 1 worker", "stacked, 2 workers")
+    times: dict[str, list[float]] = {name: [] for name in names}
     rate = gemm_rate()
-    with make_executor(evaluate_job, Bench(task, {"search": stage}), 2) as executor:
-        list(evaluate_all(executor, "search", rules[:2]))  # the workers start
+    bench = Bench(task, {"search": stage})
+    with (
+        make_executor(evaluate_job, bench, 1) as one,
+        make_executor(evaluate_job, bench, 2) as two,
+    ):
+        for executor in (one, two):
+            list(evaluate_all(executor, "search", rules[:2]))  # the workers start
         for _ in range(repeats):
             with plain():
                 seconds, steps = timed(lambda: one_process(task, stage, rules))
-            times["plain"].append(seconds)
-            times["stacked"].append(timed(lambda: one_process(task, stage, rules))[0])
-            times["stacked, 2 workers"].append(
-                timed(lambda: list(evaluate_all(executor, "search", rules)))[0]
-            )
+            in_process = timed(lambda: one_process(task, stage, rules))[0]
+            by_worker = [
+                timed(lambda e=e: list(evaluate_all(e, "search", rules)))[0] for e in (one, two)
+            ]
+            for name, value in zip(names, (seconds, in_process, *by_worker), strict=True):
+                times[name].append(value)
     bound = steps * flops() / rate
     median = {name: statistics.median(values) for name, values in times.items()}
     lines = [
@@ -112,7 +119,7 @@ def main(count: int, repeats: int, output: Path | None) -> None:
             f"{60 * count / value:>12.0f}{median['plain'] / value:>9.2f}{value / bound:>9.2f}"
             f"{value / steps * 1e3:>11.3f}"
         )
-    gain = median["stacked"] / median["stacked, 2 workers"]
+    gain = median["stacked, 1 worker"] / median["stacked, 2 workers"]
     lines += ["", f"2 workers / 1: {gain:.2f} times as fast", ""]
     click.echo("\n".join(lines))
     if output:

@@ -383,7 +383,7 @@ def test_a_kernel_takes_any_sizes(text, quick_compile):
 def test_kernels_by_number_size_and_precision(quick_compile):
     params = [*parameters(shapes=[(3,)] * 18), *parameters(torch.bfloat16, shapes=[(3,)] * 18)]
     run(optimizer(params, "m1", compile=True), range(1, 3))
-    assert len(quick_compile) == 4  # 16 and 2 tensors in two precisions
+    assert len(quick_compile) == 4  # 8 and 2 tensors in two precisions
     params = parameters(torch.float32, shapes=((3,), (_optimizer.SMALL + 1,)))
     run(optimizer(params, "m1", compile=True), range(1, 3))
     assert len(quick_compile) == 6  # one with threads

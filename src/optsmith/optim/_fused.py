@@ -16,7 +16,7 @@ from optsmith.optim._program import Program, element_numbers
 from optsmith.optim._trace import Value
 from optsmith.rules._noise import uniform
 
-BUCKET = 16
+BUCKET = 8
 """Tensors in one call of a kernel: more make calls fewer and compilation longer."""
 
 
