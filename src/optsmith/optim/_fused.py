@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule
+from torch.nn import Parameter
 
 from optsmith._errors import OptimizerError
 from optsmith.optim._batch import Batch
@@ -18,6 +18,9 @@ from optsmith.rules._noise import uniform
 
 BUCKET = 8
 """Tensors in one call of a kernel: more make calls fewer and compilation longer."""
+
+_PLAIN = (Tensor, Parameter)
+_CONTIGUOUS = Tensor.is_contiguous
 
 
 class FusedStep:
@@ -34,41 +37,44 @@ class FusedStep:
         self.kernels: dict[Any, Kernel] = {}
         self._reads = program.reads
 
-    def step(self, batch: Batch) -> None:
-        """Update parameters and their states in place: contiguous ones of more than one number.
+    def step(self, batch: Batch) -> list[int]:
+        """Update parameters and their states in place; return the numbers of those left alone.
 
-        (torch would compile a size of 1 into the code.)
+        Those are what is not contiguous, and tensors of one number, which torch would compile into
+        the code. Nor may a subclass of tensors stand between a kernel and the memory.
         """
+        small: list[int] = []
+        large: list[int] = []
+        left: list[int] = []
+        rows = list(zip(batch.params, batch.gradients, batch.states, strict=True))
+        for i, (p, g, state) in enumerate(rows):
+            size = p.numel()
+            if size < 2 or type(p) not in _PLAIN or not all(map(_CONTIGUOUS, (p, g, *state))):
+                left.append(i)
+            else:
+                (small if size <= self.small else large).append(i)
         numbers = [batch.lr, *(batch.scalars[v] for v in self._reads)]
         scalars = torch.tensor(numbers, dtype=batch.dtype)
-        for part, is_small in self._buckets(batch):
-            tensors = [scalars]
-            if self.program.is_random:
-                width = len(self.program.code.uniforms)
-                tensors.append(torch.tensor([[batch.t] * width, *part.keys]))
-            tensors += map(_flat, part.params)
-            tensors += map(_flat, part.gradients)
-            for state in part.states:
-                tensors += map(_flat, state)
-            self._kernel(part, is_small)(*tensors)
+        for indices in (small, large):
+            for start in range(0, len(indices), BUCKET):
+                bucket = indices[start : start + BUCKET]
+                tensors = [scalars]
+                if self.program.is_random:
+                    width = len(self.program.code.uniforms)
+                    keys = [batch.keys[i] for i in bucket]
+                    tensors.append(torch.tensor([[batch.t] * width, *keys]))
+                for p, g, state in (rows[i] for i in bucket):
+                    tensors += [t if t.ndim == 1 else t.view(-1) for t in (p, g, *state)]
+                kernel = self._kernel(len(bucket), indices is small, rows[bucket[0]][0], batch)
+                kernel(*tensors)
+        return left
 
-    def _buckets(self, batch: Batch) -> Iterator[tuple[Batch, bool]]:
-        small, large = batch.split([p.numel() <= self.small for p in batch.params])
-        for half in (small, large):
-            count = len(half.params)
-            if 0 < count <= BUCKET:
-                yield half, half is small
-                continue
-            for start in range(0, count, BUCKET):
-                yield half.only(range(start, min(start + BUCKET, count))), half is small
-
-    def _kernel(self, batch: Batch, is_small: bool) -> Kernel:
-        first = batch.params[0]
-        key = (len(batch.params), is_small, first.dtype, first.device)
+    def _kernel(self, count: int, is_small: bool, like: Tensor, batch: Batch) -> Kernel:
+        key = (count, is_small, like.dtype, like.device)
         kernel = self.kernels.get(key)
         if kernel is None:
             try:
-                kernel = self._compile(batch, is_small)
+                kernel = self._compile(count, is_small, like, batch.dtype)
             except Exception as error:  # whatever an operator of the user's does in tracing
                 reason = str(error).partition("\n")[0]
                 raise OptimizerError(
@@ -78,37 +84,33 @@ class FusedStep:
             self.kernels[key] = kernel
         return kernel
 
-    def _compile(self, batch: Batch, is_small: bool) -> Kernel:
-        """Compile for as many tensors as in the batch, of any sizes."""
-        slots, count = len(self.program.slots), len(batch.params)
-        # No two of one size: sizes that are equal in the examples would have to be in every call.
-        sizes = [(64 if is_small else 4 * self.small) + 8 * i for i in range(count)]
-        wide = [torch.empty(n, dtype=batch.dtype, device=batch.params[0].device) for n in sizes]
-        examples = [torch.zeros(1 + len(self._reads), dtype=batch.dtype)]
+    def _compile(self, count: int, is_small: bool, like: Tensor, dtype: torch.dtype) -> Kernel:
+        """Compile for so many tensors of any sizes."""
+        examples = [torch.zeros(1 + len(self._reads), dtype=dtype)]
         if self.program.is_random:
             width = len(self.program.code.uniforms)
             examples.append(torch.zeros(1 + count, width, dtype=torch.int64))
-        examples += [torch.empty_like(w, dtype=batch.params[0].dtype) for w in wide]
-        examples += wide
-        examples += [torch.empty_like(w) for w in wide for _ in range(slots)]
-        return compiled(self._function(count), examples, threads=1 if is_small else None)
+        for i in range(count):
+            # No two of one size: sizes equal in the examples would have to be equal in every call.
+            size = (64 if is_small else 4 * self.small) + 8 * i
+            examples.append(like.new_empty(size))
+            examples += [
+                like.new_empty(size, dtype=dtype) for _ in range(1 + len(self.program.slots))
+            ]
+        return compiled(self._function(), examples, threads=1 if is_small else None)
 
-    def _function(self, count: int) -> Kernel:
+    def _function(self) -> Kernel:
+        """Return the step of a bucket: scalars, keys of a random rule, then tensor by tensor."""
         update_of = _graph(self.program)
-        random, slots = self.program.is_random, len(self.program.slots)
+        random, width = self.program.is_random, 2 + len(self.program.slots)
 
         def step(scalars: Tensor, *tensors: Tensor) -> None:
             lr, *numbers = scalars.unbind()
             if random:
                 (t, *_), *streams = (row.unbind() for row in tensors[0].unbind())
                 tensors = tensors[1:]
-            params, gradients, states = (
-                tensors[:count],
-                tensors[count : 2 * count],
-                tensors[2 * count :],
-            )
-            for i, (p, g) in enumerate(zip(params, gradients, strict=True)):
-                state = states[i * slots : (i + 1) * slots]
+            for i in range(len(tensors) // width):
+                p, g, *state = tensors[i * width : (i + 1) * width]
                 noise = []
                 if random:
                     elements = element_numbers(g)
@@ -119,10 +121,6 @@ class FusedStep:
                     old.copy_(slot)
 
         return step
-
-
-def _flat(tensor: Tensor) -> Tensor:
-    return tensor if tensor.ndim == 1 else tensor.view(-1)
 
 
 def _graph(program: Program) -> GraphModule:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from optsmith._errors import OptimizerError
@@ -199,15 +198,11 @@ class RuleOptimizer(Optimizer):
     def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
         lists = device.type == "cuda" if group["foreach"] is None else group["foreach"]
         if group["compile"]:
-            # A kernel takes memory as it is: no subclass of tensors may stand between.
-            compiled, batch = batch.split(
-                [
-                    type(p) in (Tensor, Parameter) and p.numel() > 1 and batch.is_contiguous(i)
-                    for i, p in enumerate(batch.params)
-                ]
-            )
             self._fused = self._fused or FusedStep(self.program, SMALL)
-            self._fused.step(compiled)
+            left = self._fused.step(batch)
+            if not left:
+                return
+            batch = batch.only(left)
         elif group["foreach"] is None and not lists:
             # Small tensors cost calls, and are best done together; large ones cost memory traffic.
             small, batch = batch.split([p.numel() <= SMALL for p in batch.params])
