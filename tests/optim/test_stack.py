@@ -20,7 +20,7 @@ TEXTS = ("ld", "1", "drop(drop(g) + g3)", "drop(g, rate=0.5)*m1", "cd/m1", "m1^2
 @pytest.fixture(params=[5, 24, 1 << 17], ids=["columns", "rows", "whole"])
 def pieces(request, monkeypatch):
     """Cut matrices of 4 rows and 12 and 7 columns within rows, between them, and not at all."""
-    monkeypatch.setattr(_stack, "CHUNK", request.param)
+    monkeypatch.setattr(_stack, "PIECE", request.param)
 
 
 def columns():

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optsmith.optim._machine import CHUNK
 from optsmith.optim._plan import Plan
 from optsmith.optim._program import Program
 from optsmith.rules import Rule
 from optsmith.rules._noise import stream_key, uniform
+
+PIECE = 1 << 18
+"""Elements worked on at a time: fewer make more calls, more leave the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class RowOptimizer:
         self.params = list(params)
         largest = max(p.numel() for p in params)
         # On a GPU calls cost, not memory traffic.
-        most = min(CHUNK, largest) if self.lrs.device.type == "cpu" else largest
+        most = min(PIECE, largest) if self.lrs.device.type == "cpu" else largest
         scratch = [self.lrs.new_empty(most) for _ in range(self.plan.scratch + 1)]
         self._pieces = [
             [self._piece(i, rows, columns, scratch) for rows, columns in _cuts(p, most)]
