@@ -29,6 +29,16 @@ def test_rules_and_spaces_need_no_torch():
     assert python(code).stdout.split() == ["False", "True", "False", "True"]
 
 
+def test_training_by_a_rule_does_not_import_the_compiler():
+    """Every worker would wait seconds for it."""
+    code = (
+        "import sys, optsmith as o\n"
+        "o.evaluate('digits', ['m1'], preset='smoke', workers=0)\n"
+        "print([m for m in ('torch._dynamo', 'torch._inductor', 'sympy') if m in sys.modules])"
+    )
+    assert python(code).stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize("name", optsmith.__all__)
 def test_every_public_name_resolves(name):
     assert getattr(optsmith, name) is not None

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
 Kernel = Callable[..., Any]
 
@@ -28,6 +26,10 @@ def compiled(function: Kernel, examples: Sequence[Tensor], threads: int | None) 
         examples: Tensors of about the size that calls will bring.
         threads: 1 for a kernel without threads; None for torch's number.
     """
+    # Imported here, as it takes seconds.
+    import torch._inductor
+    from torch.fx.experimental.proxy_tensor import make_fx
+
     with torch.no_grad(), torch.autocast(examples[0].device.type, enabled=False):
         graph = make_fx(_returning(function), tracing_mode="symbolic")(*examples)
         if not hasattr(torch._inductor, "standalone_compile"):  # before torch 2.8

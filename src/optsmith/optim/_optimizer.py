@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -24,6 +25,9 @@ SMALL = 1 << 14
 
 Member = tuple[int, Tensor, Tensor]
 """A parameter's number, the parameter, its gradient."""
+
+# torch hides its own from torch.compile, and imports that to do so, which takes seconds.
+_add_param_group = unwrap(Optimizer.add_param_group)
 
 
 class RuleOptimizer(Optimizer):
@@ -93,7 +97,7 @@ class RuleOptimizer(Optimizer):
         """Add a group; its time goes on from the time of the run."""
         if self.param_groups:
             param_group.setdefault("t", max(group["t"] for group in self.param_groups))
-        super().add_param_group(param_group)
+        _add_param_group(self, param_group)
         try:
             self._check(self.param_groups[-1])
         except OptimizerError:
