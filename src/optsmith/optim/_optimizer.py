@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from inspect import unwrap
 from typing import Any
 
@@ -135,22 +135,19 @@ class RuleOptimizer(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        ready = [list(group) for group in self._ready()]  # all are looked at before any is changed
-        for group, members in zip(self.param_groups, ready, strict=True):
+        for group, members in zip(self.param_groups, self._ready(), strict=True):
             self._advance(group)
             self._step_group(group, members)
         return loss
 
-    def _ready(self) -> Iterator[Iterator[Member]]:
-        """Yield, for each group, the parameters that have a gradient."""
-        first = 0
+    def _ready(self) -> list[list[Member]]:
+        """Return the parameters of each group that have a gradient: all checked, none changed."""
+        ready, first = [], 0
         for group in self.param_groups:
-            yield (
-                (index, p, _checked(gradient))
-                for index, p in enumerate(group["params"], first)
-                if (gradient := p.grad) is not None
-            )
+            numbered = enumerate(group["params"], first)
+            ready.append([(i, p, _checked(g)) for i, p in numbered if (g := p.grad) is not None])
             first += len(group["params"])
+        return ready
 
     def _advance(self, group: dict[str, Any]) -> None:
         group["t"] += 1
