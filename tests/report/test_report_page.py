@@ -91,6 +91,14 @@ def test_a_finished_search_has_every_section(full):
     assert f'optsmith export "{WINNER}" -o my_optimizer.py' in page.text
 
 
+def test_a_task_says_how_its_rules_are_used(data):
+    data["task"] |= {"applied": "Each step adds.", "usage": "use({rule}, lr={lr})"}
+    text = Page(render(data)).text
+    assert "Each step adds." in text
+    assert f'use("{WINNER}", lr=' in text
+    assert "my_optimizer.py" not in text
+
+
 def test_ids_are_unique_and_what_points_to_them_finds_them(full):
     page = Page(render(full))
     ids = [a["id"] for _, a in page.elements if "id" in a]

@@ -56,6 +56,16 @@ def picked(task, seed, final=False) -> list[int]:
     return (images.flatten() * 10_000).round().int().tolist()
 
 
+def test_the_code_that_the_report_shows_runs():
+    """Not an optimizer for `model.parameters()`, which would be the wrong thing to attack with."""
+    task = numbered_task(norm="l2")
+    code = task.usage.format(rule="'sign(g)'", lr=0.004)
+    scope = {"model": task.model, "images": task.final[0][:50], "labels": task.final[1][:50]}
+    exec(code, scope)  # noqa: S102 - that it can be run is what is tested
+    assert 0 < scope["result"].success_rate <= 1
+    assert "adds" in task.applied
+
+
 def test_the_contract_is_kept(digits):
     check_task(digits)
 

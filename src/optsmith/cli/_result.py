@@ -28,11 +28,10 @@ def print_study(study: Study, console: Console) -> None:
         console.print(comparison_table(study.final, winner=study.best().recipe))
     winner = study.best()
     console.print(f"\n{study.verdict or 'best rule:'}", highlight=False, soft_wrap=True)
-    console.print(
-        f'optsmith export "{winner.recipe}" -o my_optimizer.py   # lr {_lr(study, winner):.4g}',
-        highlight=False,
-        soft_wrap=True,
-    )
+    use = f'optsmith export "{winner.recipe}" -o my_optimizer.py'
+    if study.about.get("usage"):  # not as an optimizer
+        use = winner.recipe
+    console.print(f"{use}   # lr {_lr(study, winner):.4g}", highlight=False, soft_wrap=True)
 
 
 def _lr(study: Study, evaluation: Evaluation) -> float:

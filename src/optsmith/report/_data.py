@@ -44,6 +44,8 @@ def report_data(study: Study, command: str = "") -> dict[str, Any]:
         "task": {
             "name": settings["task"],
             "description": about["description"],
+            "applied": about.get("applied"),
+            "usage": about.get("usage"),
             "objective": study.objective.name,
             "direction": study.objective.direction,
             "threshold": settings["protocol"]["threshold"],

@@ -103,16 +103,26 @@ def _glossary(text: str) -> Markup | None:
     return tag("dl", items, class_="glossary")
 
 
-def _usage(winner: Mapping[str, Any]) -> list[Content]:
+OPTIMIZER = (
+    "from optsmith import Rule, RuleOptimizer\n\n"
+    "rule = Rule.parse({rule})\n"
+    "optimizer = RuleOptimizer(\n"
+    "    model.parameters(), rule,\n    lr={lr}, total_steps=total_steps,\n)"
+)
+"""How a rule is used when its task says nothing else."""
+
+
+def filled(usage: str, rule: str, lr: float | None) -> str:
+    """Return a task's code for a rule."""
+    rate = "lr" if lr is None else f"{lr:g}"
+    return usage.replace("{rule}", json.dumps(rule)).replace("{lr}", rate)
+
+
+def _usage(winner: Mapping[str, Any], usage: str) -> list[Content]:
     text = winner["rule"]
-    lr = finite(winner.get("lr"))
-    rate = "" if lr is None else f"lr={lr:g}, "
-    python = (
-        "from optsmith import Rule, RuleOptimizer\n\n"
-        f"rule = Rule.parse({json.dumps(text)})\n"
-        "optimizer = RuleOptimizer(\n"
-        f"    model.parameters(), rule,\n    {rate}total_steps=total_steps,\n)"
-    )
+    python = filled(usage or OPTIMIZER, text, finite(winner.get("lr")))
+    if usage:
+        return [tag("h3", "Use it"), copyable(python, "the Python code")]
     return [
         tag("h3", "Use it"),
         tag(
@@ -128,7 +138,7 @@ def _usage(winner: Mapping[str, Any]) -> list[Content]:
 
 def winner_section(data: Mapping[str, Any], objective: Objective) -> Markup:
     """Return the winner, or a sentence on why there is none."""
-    winner = data.get("winner")
+    winner, task = data.get("winner"), data.get("task") or {}
     title = "The rule it found" if data.get("finished") else "The best rule so far"
     if not winner:
         words = (
@@ -146,13 +156,12 @@ def winner_section(data: Mapping[str, Any], objective: Objective) -> Markup:
         title,
         tag("div", formula(winner["rule"], winner.get("latex")), tabindex=0,
             class_="formula long" if len(winner["rule"]) > LONG else "formula"),
-        tag("p", "Each step subtracts the learning rate times this from the parameters.",
-            class_="note"),
+        tag("p", task["applied"], class_="note") if task.get("applied") else None,
         _glossary(winner["rule"]),
         copyable(winner["rule"], "the rule"),
         [tag("p", "Simplified, the same function:", class_="note"),
          tag("div", formula(simplified), class_="formula small", tabindex=0)] if shorter else None,
         tag("p", verdict, class_="verdict") if verdict else None,
         _facts(winner, objective),
-        _usage(winner),
+        _usage(winner, task.get("usage") or ""),
     )  # fmt: skip

@@ -141,6 +141,8 @@ def _begin(store: Store, settings: Settings, task: Task, signal: float) -> None:
     else:
         about = {
             "description": task.description,
+            "applied": task.applied,
+            "usage": task.usage,
             "objective": asdict(task.objective),
             "first_signal": signal,
             "versions": _versions(),

@@ -51,6 +51,7 @@ class AttackTask(Task):
     """
 
     baselines = with_schedules("pgd", "adam")
+    applied = "Each step adds the learning rate times this to the image, and projects."
 
     def __init__(
         self,
@@ -92,6 +93,13 @@ class AttackTask(Task):
         ]
         self.tuning_seeds = frozenset(seed for stage in stages for seed in stage.lr_seeds)
         self.name, self.description = name, description
+        self.usage = (
+            "from optsmith import attack\n\n"
+            "result = attack(\n"
+            "    model, images, labels, {rule},\n"
+            f"    eps={eps:g}, steps=100, lr={{lr}}, norm={norm!r}, random_start=True,\n"
+            ")"
+        )
 
     def pick(self, run: Run) -> Pair:
         """Return the images of a run and their labels."""

@@ -117,6 +117,8 @@ class Task(ABC):
         objective: What a score is.
         presets: Named settings; `quick` is the default, `paper` and `smoke` are usual.
         baselines: What rules are compared with, by name.
+        applied: What a step does with the rule's value, as a sentence.
+        usage: Python code that uses a rule, with `{rule}` and `{lr}` in it; empty: an optimizer's.
     """
 
     name: str
@@ -124,6 +126,8 @@ class Task(ABC):
     objective: Objective
     presets: Mapping[str, Preset]
     baselines: Mapping[str, Baseline] = baselines
+    applied: str = "Each step subtracts the learning rate times this from the parameters."
+    usage: str = ""
 
     @abstractmethod
     def start(self, run: Run) -> Training:
