@@ -1,8 +1,8 @@
 """A function of tensors as one compiled kernel that does not check its inputs at every call.
 
 Before each call of what it compiled, torch.compile checks every tensor anew, which costs more than
-a step of small tensors. Here the caller vouches for its tensors instead: it asks for a kernel by all
-that may not change.
+a step of small tensors. Here the caller vouches for its tensors instead: it asks for a kernel by
+all that may not change.
 """
 
 from __future__ import annotations
