@@ -2,8 +2,8 @@
 
     python benchmarks/step.py [--output FILE] [--zoo] [--repeats N] [--threads N]
 
-Every row of a table is measured in the same run: the repeats of all optimizers are interleaved, so
-that a slow moment of the machine hits them alike, and medians are taken.
+The repeats of all optimizers are interleaved, each with a measurement of the memory's bandwidth, so
+that a slow moment of the machine hits them alike. A ratio is the median of the repeats' ratios.
 """
 
 from __future__ import annotations
@@ -51,37 +51,33 @@ def parameters(sizes: list[int]) -> list[Tensor]:
     return params
 
 
-def bandwidth() -> float:
-    """Return bytes a second of the best pass over large arrays: add with two reads, one write."""
-    x, y, z = (torch.ones(16_000_000) for _ in range(3))
-    times = []
-    for _ in range(12):
-        start = time.perf_counter()
-        torch.add(x, y, out=z)
-        times.append(time.perf_counter() - start)
-    return 3 * x.numel() * 4 / min(times)
-
-
 @cache
-def best_bandwidth() -> float:
-    """Return the best of several measurements, once for all tables: it bounds, so noise is low."""
-    rates = []
+def _arrays() -> tuple[Tensor, Tensor]:
+    return torch.ones(16_000_000), torch.ones(16_000_000)
+
+
+def byte_time() -> float:
+    """Return milliseconds a byte of the best of some passes that read two arrays and write one."""
+    x, y = _arrays()
+    times = []
     for _ in range(5):
-        rates.append(bandwidth())
-        time.sleep(1.0)
-    return max(rates)
+        start = time.perf_counter()
+        x.add_(y)
+        times.append(time.perf_counter() - start)
+    return min(times) * 1e3 / (3 * x.numel() * 4)
 
 
 def measure(steps: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Return milliseconds of each step, interleaved."""
+    """Return milliseconds of each step, and of a byte, repeat by repeat."""
     inner = {}
     for name, step in steps.items():
         step()
         start = time.perf_counter()
         step()
         inner[name] = max(1, int(0.02 / (time.perf_counter() - start)))
-    times: dict[str, list[float]] = {name: [] for name in steps}
+    times: dict[str, list[float]] = {name: [] for name in [*steps, "byte"]}
     for _ in range(repeats):
+        times["byte"].append(byte_time())
         for name, step in steps.items():
             start = time.perf_counter()
             for _ in range(inner[name]):
@@ -148,18 +144,25 @@ def table(label: str, sizes: list[int], rules: list[str], repeats: int) -> list[
 def _rows(sizes: list[int], rules: list[str], repeats: int) -> list[str]:
     """Return the rows of a few rules, beside torch's measured with them."""
     times = measure(make(sizes, rules), repeats)
-    median = {name: statistics.median(t) for name, t in times.items()}
-    foreach, fused = median["torch Adam foreach"], median["torch Adam fused"]
+    byte = times.pop("byte")
     rows = []
-    for name, value in median.items():
+    for name, own in times.items():
         rule = "adam" if name.startswith("torch") else name.split()[0]
-        bound = traffic(rule) * sum(sizes) / best_bandwidth() * 1e3
+        bound = [traffic(rule) * sum(sizes) * b for b in byte]
+        ratios = [ratio(own, times["torch Adam foreach"]), ratio(own, times["torch Adam fused"])]
         rows.append(
-            f"  {name:<24}{value:>9.3f}{min(times[name]):>9.3f}{max(times[name]):>9.3f}"
-            f"{value / foreach:>10.2f}{value / fused:>9.2f}{value / bound:>9.2f}"
+            f"  {name:<24}{statistics.median(own):>9.3f}{min(own):>9.3f}{max(own):>9.3f}"
+            f"{ratios[0]:>10.2f}{ratios[1]:>9.2f}{ratio(own, bound):>9.2f}"
             f"{traffic(rule) // 2 - 6:>9}" + (" *" if is_slow(rule) and "torch" not in name else "")
         )
-    return rows
+    rates = [1e-6 / b for b in byte]
+    low, middle, high = min(rates), statistics.median(rates), max(rates)
+    return [*rows, f"  {f'memory {middle:.1f} GB/s, {low:.1f} to {high:.1f}':<24}"]
+
+
+def ratio(times: list[float], reference: list[float]) -> float:
+    """Return the median of the ratios of each repeat."""
+    return statistics.median(a / b for a, b in zip(times, reference, strict=True))
 
 
 @click.command()
@@ -175,9 +178,9 @@ def main(output: Path | None, whole_zoo: bool, repeats: int, threads: int) -> No
     rules = list(dict.fromkeys(["adam", "products1", "mnist1", slow]))
     lines = [
         *header(),
-        f"threads  {threads}; medians of {repeats} interleaved repeats; slowest eager rule: {slow}",
-        f"bound    bytes that a step must move / {best_bandwidth() / 1e9:.1f} GB/s, the best"
-        " measured; on 15 910",
+        f"threads  {threads}; medians of {repeats} repeats, of times and of ratios;"
+        f" slowest eager rule: {slow}",
+        "bound    bytes that a step must move / the memory's bandwidth at that moment; on 15 910",
         "         parameters all is in the cache and the bound says little",
         "*        has pow, log or drop: arithmetic decides, not memory",
         "",

@@ -399,13 +399,24 @@ def test_a_compiled_step_is_seen_by_autograd():
         loss.backward()
 
 
-def test_state_of_another_size_is_refused_by_the_kernel():
+def test_state_of_another_size_never_reaches_a_kernel():
     (param,) = parameters(torch.float32, shapes=((3,),))
     opt = optimizer([param], "m1", compile=True)
     run(opt, [1])
     opt.state[param]["momentum"] = torch.zeros(2)
-    with pytest.raises(AssertionError, match="expected size"):
+    with pytest.raises(RuntimeError, match="size of tensor"):
         run(opt, [2])
+
+
+@pytest.mark.usefixtures("quick_compile")
+def test_state_of_another_precision_never_reaches_a_kernel():
+    (param,) = parameters(torch.float32, shapes=((3,),))
+    opt = optimizer([param], "m1", compile=True)
+    run(opt, [1])
+    opt.state[param]["momentum"] = torch.zeros(3, dtype=torch.float16)
+    (key,) = opt._fused.kernels
+    opt._fused.kernels[key] = pytest.fail
+    run(opt, [2])
 
 
 def test_a_class_of_its_own_is_not_compiled(quick_compile):

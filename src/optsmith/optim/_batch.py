@@ -11,7 +11,7 @@ from torch import Tensor
 from optsmith.optim._program import Program, Scalars
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would take longer than any other part of a small step
 class Batch:
     """Parameters of one device, precision and number of updates, at one step.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import torch
@@ -41,20 +42,30 @@ class FusedStep:
         """Update parameters and their states in place; return the numbers of those left alone.
 
         Those are what is not contiguous, and tensors of one number, which torch would compile into
-        the code. Nor may a subclass of tensors stand between a kernel and the memory.
+        the code. Nor may a subclass of tensors stand between a kernel and the memory. Kernels check
+        nothing: a state of another size or precision is left too, for torch to complain of.
         """
         small: list[int] = []
         large: list[int] = []
         left: list[int] = []
-        rows = list(zip(batch.params, batch.gradients, batch.states, strict=True))
-        for i, (p, g, state) in enumerate(rows):
+        rows = []
+        for i, (p, g, state) in enumerate(
+            zip(batch.params, batch.gradients, batch.states, strict=True)
+        ):
+            row = (p, g, *state)
             size = p.numel()
-            if size < 2 or type(p) not in _PLAIN or not all(map(_CONTIGUOUS, (p, g, *state))):
+            room = size * batch.dtype.itemsize
+            if (
+                size < 2
+                or type(p) not in _PLAIN
+                or not all(map(_CONTIGUOUS, row))
+                or any(t.nbytes != room for t in state)
+            ):
                 left.append(i)
             else:
                 (small if size <= self.small else large).append(i)
-        numbers = [batch.lr, *(batch.scalars[v] for v in self._reads)]
-        scalars = torch.tensor(numbers, dtype=batch.dtype)
+            rows.append(row)
+        scalars = _vector([batch.lr, *[batch.scalars[v] for v in self._reads]], batch.dtype)
         for indices in (small, large):
             for start in range(0, len(indices), BUCKET):
                 bucket = indices[start : start + BUCKET]
@@ -63,8 +74,8 @@ class FusedStep:
                     width = len(self.program.code.uniforms)
                     keys = [batch.keys[i] for i in bucket]
                     tensors.append(torch.tensor([[batch.t] * width, *keys]))
-                for p, g, state in (rows[i] for i in bucket):
-                    tensors += [t if t.ndim == 1 else t.view(-1) for t in (p, g, *state)]
+                for i in bucket:
+                    tensors += rows[i] if rows[i][0].ndim == 1 else [t.view(-1) for t in rows[i]]
                 kernel = self._kernel(len(bucket), indices is small, rows[bucket[0]][0], batch)
                 kernel(*tensors)
         return left
@@ -121,6 +132,11 @@ class FusedStep:
                     old.copy_(slot)
 
         return step
+
+
+def _vector(numbers: list[float], dtype: torch.dtype) -> Tensor:
+    """Return numbers as a tensor, in less time than torch.tensor takes."""
+    return torch.frombuffer(array("f" if dtype == torch.float32 else "d", numbers), dtype=dtype)
 
 
 def _graph(program: Program) -> GraphModule:

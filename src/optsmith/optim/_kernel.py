@@ -34,7 +34,8 @@ def compiled(function: Kernel, examples: Sequence[Tensor], threads: int | None) 
         graph = make_fx(_returning(function), tracing_mode="symbolic")(*examples)
         if not hasattr(torch._inductor, "standalone_compile"):  # before torch 2.8
             return torch.compile(graph, dynamic=True)
-        with torch._inductor.config.patch({} if threads is None else {"cpp.threads": threads}):
+        options = {"size_asserts": False, **({} if threads is None else {"cpp.threads": threads})}
+        with torch._inductor.config.patch(options):
             return torch._inductor.standalone_compile(graph, list(examples))
 
 

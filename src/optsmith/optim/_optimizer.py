@@ -189,12 +189,17 @@ class RuleOptimizer(Optimizer):
             params,
             gradients=_gradients(members, group, dtype, lr),
             states=[[state[name] for name in program.slots] for state in states],
-            keys=[program.keys(group["seed"], index) for index, _, _ in members],
+            keys=self._keys(group["seed"], members),
             scalars=program.scalars(t, group["total_steps"] or 1, count),
             lr=lr,
             t=t,
             dtype=dtype,
         )
+
+    def _keys(self, seed: int, members: list[Member]) -> list[list[int]]:
+        if not self.program.is_random:
+            return [[]] * len(members)
+        return [self.program.keys(seed, index) for index, _, _ in members]
 
     def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
         lists = device.type == "cuda" if group["foreach"] is None else group["foreach"]
