@@ -35,6 +35,10 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
 }
 
 
+_Number = tuple[int, Callable[..., float], list[int], Instruction]
+"""A scalar of each step: its place, how and from what to compute it, and the whole instruction."""
+
+
 def math_dtype(dtype: torch.dtype) -> torch.dtype:
     """Return the precision of the arithmetic: half precision cannot hold a slow average."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
@@ -56,7 +60,9 @@ class Program:
         self.uses_time = rule.uses("time")
         self.is_random = bool(self.code.uniforms)
         self.slots = tuple(slot.name for slot in self.code.slots)
-        self.constants, self._per_step = self._fold()
+        self.constants, per_step = self._fold()
+        self._start: Scalars = self.constants.copy()  # then the literals of what is done each step
+        self._numbers = [self._number(instruction) for instruction in per_step]
         read = {v.index for i in self.code.body for v in i.inputs if v.is_scalar}
         self.reads = sorted(
             read | ({self.code.result.index} if self.code.result.is_scalar else set())
@@ -73,6 +79,15 @@ class Program:
                 per_step.append(instruction)
         return constants, per_step
 
+    def _number(self, instruction: Instruction) -> _Number:
+        """Prepare an instruction, so that a step spends its time on the arithmetic."""
+        args = []
+        for a in instruction.args:
+            args.append(a.index if isinstance(a, Value) else len(self._start))
+            self._start += [] if isinstance(a, Value) else [a]
+        plain = None if instruction.kwargs else _ON_NUMBERS.get(instruction.name)
+        return instruction.out.index, plain or _cannot, args, instruction
+
     def init(self, param: Tensor) -> tuple[Tensor, ...]:
         """Return the state of one parameter before its first step."""
         like = torch.zeros_like(param, dtype=math_dtype(param.dtype))
@@ -83,11 +98,15 @@ class Program:
 
         Steps are 1 … total, and tau = t/(total + 1) is never 0 or 1; beyond the end it stays.
         """
-        values = self.constants.copy()
+        values = self._start.copy()
         values[self.code.tau.index] = min(t, total) / (total + 1)
         values[self.code.count.index] = float(count)
-        for instruction in self._per_step:
-            values[instruction.out.index] = _scalar(instruction, values)
+        for out, plain, args, instruction in self._numbers:
+            try:
+                values[out] = plain(*[values[i] for i in args])
+            except (ArithmeticError, ValueError):
+                values[out] = _scalar(instruction, values)
+        del values[self.code.size :]
         return values
 
     def tensors(self, scalars: Scalars, dtype: torch.dtype) -> Scalars:
@@ -163,6 +182,10 @@ class Program:
 def element_numbers(tensor: Tensor) -> Tensor:
     """Return the number of each element, in the order of a contiguous tensor."""
     return torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape)
+
+
+def _cannot(*_: float) -> float:
+    raise ArithmeticError
 
 
 def _scalar(instruction: Instruction, values: Scalars) -> float:
