@@ -18,8 +18,8 @@ SMALL = 1 << 12
 Weights = dict[str, Tensor]
 
 
-Forward = Callable[[Weights, Weights, Feed], Tensor]
-"""From stacked parameters, stacked buffers and the batches to the loss of each copy."""
+Gradients = Callable[[Weights, Weights, Feed], tuple[Tensor, list[Tensor]]]
+"""From stacked parameters, stacked buffers and the batches to each copy's loss, and gradients."""
 
 
 class Copies:
@@ -85,11 +85,9 @@ class Copies:
         self.buffers = {name: buffer[index] for name, buffer in self.buffers.items()}
         self._view()
 
-    def gradients(self, forward: Forward, feed: Feed) -> tuple[Tensor, list[Tensor]]:
+    def gradients(self, gradients: Gradients, feed: Feed) -> tuple[Tensor, list[Tensor]]:
         """Return the loss of each copy, and the gradients as matrices."""
-        losses = forward(self.weights, self.buffers, feed)
-        # The sum's gradient is each loss's own: no copy's weights are in another's loss.
-        by_weight = torch.autograd.grad(losses.sum(), list(self.weights.values()))
+        losses, by_weight = gradients(self.weights, self.buffers, feed)
         flat = [g.reshape(len(self), -1) for g in by_weight]
         together = [
             flat[c.parameters[0]]
@@ -97,7 +95,7 @@ class Copies:
             else torch.cat([flat[i] for i in c.parameters], dim=1)
             for c in self.columns
         ]
-        return losses.detach(), together
+        return losses, together
 
     def state_bytes(self) -> float:
         """Return the bytes a parameter of a state like the parameters.

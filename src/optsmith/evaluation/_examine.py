@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from optsmith.evaluation._copies import Copies
 from optsmith.evaluation._feed import feeds
-from optsmith.evaluation._forward import forward_of
+from optsmith.evaluation._gradients import gradients_of
 from optsmith.evaluation._plain import seeded
 from optsmith.rules import Rule
 from optsmith.task import ModuleTask, Run, Task
@@ -111,11 +111,11 @@ def _compare(
     """Train copies for two steps, in a stack and one by one; raise when they differ."""
     feed = feeds(data, seeds, 2, device)
     copies = Copies(task, seeds, device)
-    forward = forward_of(task, copies.module)
+    way = gradients_of(task, copies.module)
     models = [_model(task, seed, device) for seed in seeds]
     plain = [list(data.train(Run(_DESCENT, LR, seed, 2, device=device))) for seed in seeds]
     for step in (1, 2):
-        losses, gradients = copies.gradients(forward, feed(step))
+        losses, gradients = copies.gradients(way, feed(step))
         if losses.shape != (len(seeds),):
             raise NotStackableError("the loss is not one number")
         for row, (batches, model) in enumerate(zip(plain, models, strict=True)):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from optsmith.evaluation._copies import Copies
 from optsmith.evaluation._feed import Feed, feeds
-from optsmith.evaluation._forward import forward_of
+from optsmith.evaluation._gradients import gradients_of
 from optsmith.evaluation._plain import LOOK, Trace
 from optsmith.evaluation._stopping import BEHIND, Stopping
 from optsmith.optim import Recipe
@@ -40,7 +40,7 @@ class Stack:
         assert isinstance(task.data, TensorBatches)  # noqa: S101 - `stacks` has seen to it
         self.task, self._data, self.runs = task, task.data, list(runs)
         self.copies = Copies(task, [run.seed for run in runs], runs[0].device)
-        self._forward = forward_of(task, self.copies.module)
+        self._gradients = gradients_of(task, self.copies.module)
         self._feeds = self._feed()
         self._sizes = [len(list(group)) for _, group in groupby(runs, key=lambda r: r.recipe)]
         self._optimizers = [self._optimizer(rows) for rows in self._rows()]
@@ -70,7 +70,7 @@ class Stack:
 
     def step(self, step: int) -> Tensor:
         """Train all copies one step; return their losses before it."""
-        losses, gradients = self.copies.gradients(self._forward, self._feeds(step))
+        losses, gradients = self.copies.gradients(self._gradients, self._feeds(step))
         for rows, optimizer in zip(self._rows(), self._optimizers, strict=True):
             optimizer.step([gradient[rows] for gradient in gradients])
         return losses

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from optsmith.optim._program import Program, Scalars
+from optsmith.optim._uniforms import uniforms
 
 
 @dataclass(slots=True)  # not frozen: that would take longer than any other part of a small step
@@ -39,10 +40,9 @@ class Batch:
 
     def noise(self, i: int, start: int, end: int) -> list[Tensor]:
         """Return the random numbers of elements start … end of parameter i."""
-        if not self.keys[i]:
-            return []
-        elements = torch.arange(start, end, device=self.params[i].device)
-        return self.program.uniforms(self.keys[i], self.t, elements, self.dtype)
+        device = self.params[i].device
+        by_key = (uniforms([key], self.t, start, end, device) for key in self.keys[i])
+        return [numbers[0].to(self.dtype) for numbers in by_key]
 
     def only(self, chosen: Sequence[int]) -> Batch:
         """Return the batch of some of the parameters."""

@@ -15,8 +15,9 @@ from torch import Tensor
 
 from optsmith.optim._plan import Plan
 from optsmith.optim._program import Program
+from optsmith.optim._uniforms import uniforms
 from optsmith.rules import Rule
-from optsmith.rules._noise import stream_key, uniform
+from optsmith.rules._noise import stream_key
 
 PIECE = 1 << 18
 """Elements worked on at a time: fewer make more calls, more leave the cache."""
@@ -37,13 +38,16 @@ class Columns:
     def __len__(self) -> int:
         return sum(self.sizes)
 
-    def uniforms(self, seed: int, node: int, t: int, device: torch.device) -> Tensor:
-        """Return the random numbers of one copy, those that an optimizer of its own would draw."""
-        parts = [
-            uniform(stream_key(seed, node, parameter), t, torch.arange(size, device=device))
-            for parameter, size in zip(self.parameters, self.sizes, strict=True)
-        ]
-        return torch.cat(parts)
+    def keys(self, seeds: Sequence[int], node: int) -> list[list[int]]:
+        """Return the keys of a random operator: of each parameter, for each seed."""
+        return [[stream_key(seed, node, p) for seed in seeds] for p in self.parameters]
+
+    def uniforms(self, keys: Sequence[Sequence[int]], t: int, device: torch.device) -> Tensor:
+        """Return the numbers that optimizers of their own would draw, a row for each seed."""
+        pairs = zip(keys, self.sizes, strict=True)
+        return torch.cat(
+            [uniforms(of_seeds, t, 0, size, device) for of_seeds, size in pairs], dim=1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +133,11 @@ class RowOptimizer:
             for i, p in enumerate(params)
         ]
         distinct = {seed: j for j, seed in enumerate(dict.fromkeys(self.seeds))}
-        self._distinct = list(distinct)
+        nodes = range(len(self.program.code.uniforms))
+        self._keys = [[c.keys(list(distinct), node) for node in nodes] for c in self.columns]
         rows = [distinct[s] for s in self.seeds]
         self._seed_of_row = torch.tensor(rows, device=self.lrs.device)
+        self._all_distinct = len(distinct) == len(rows)
 
     def _piece(self, i: int, rows: slice, columns: slice, scratch: list[Tensor]) -> _Piece:
         param = self.params[i][rows, columns]
@@ -172,18 +178,16 @@ class RowOptimizer:
 
     def _noise(self, i: int) -> list[Tensor]:
         """Return the random numbers of each random operator, one row a distinct seed."""
-        return [
-            torch.stack(
-                [self.columns[i].uniforms(s, node, self.t, self.lrs.device) for s in self._distinct]
-            ).to(self.lrs.dtype)
-            for node in range(len(self.program.code.uniforms))
-        ]
+        columns, device = self.columns[i], self.lrs.device
+        return [columns.uniforms(k, self.t, device).to(self.lrs.dtype) for k in self._keys[i]]
 
     def _of_rows(self, noise: Tensor, piece: _Piece) -> Tensor:
-        """Return random numbers by row: rows of one seed share them without a copy."""
+        """Return random numbers by row, without a copy where all seeds are the same, or none."""
         height = piece.param.shape[0]
         if len(noise) == 1:
             return noise[:, piece.columns].expand(height, -1)
+        if self._all_distinct:
+            return noise[piece.rows, piece.columns]
         return noise[self._seed_of_row[piece.rows], piece.columns]
 
     def _finish(self, registers: list[Any], piece: _Piece, factor: float) -> None:
