@@ -39,17 +39,19 @@ def flops(batch: int = BATCH, widths: tuple[int, ...] = WIDTHS) -> int:
     return 3 * sum(products) - products[0]
 
 
-def rate(copies: int, batches: int) -> float:
-    """Return operations a second of the forward product of a stack, best of many."""
-    x = torch.randn(batches, WIDTHS[0], BATCH)
-    w = torch.randn(batches, WIDTHS[1] * copies // batches, WIDTHS[0])
-    out = torch.empty(batches, WIDTHS[1] * copies // batches, BATCH)
-    best = float("inf")
-    for _ in range(300):
+def rate(batches: int, copies: int = 10) -> float:
+    """Return operations a second of the first layer of a stack, forth and back; median of many."""
+    width = WIDTHS[1] * copies // batches
+    inputs = torch.randn(batches, BATCH, WIDTHS[0])
+    weights, slopes = torch.randn(batches, width, WIDTHS[0]), torch.randn(batches, width, BATCH)
+    values, gradient = torch.empty_like(slopes), torch.empty_like(weights)
+    times = []
+    for _ in range(200):
         start = time.perf_counter()
-        torch.bmm(w, x, out=out)
-        best = min(best, time.perf_counter() - start)
-    return 2 * BATCH * WIDTHS[0] * WIDTHS[1] * copies / best
+        torch.bmm(weights, inputs.transpose(1, 2), out=values)
+        torch.bmm(slopes, inputs, out=gradient)
+        times.append(time.perf_counter() - start)
+    return 4 * BATCH * WIDTHS[0] * WIDTHS[1] * copies / statistics.median(times)
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def main(count: int, repeats: int, output: Path | None) -> None:
     one_process(task, stage, rules[:2])
     names = ("plain", "stacked, in process", "stacked, 1 worker", "stacked, 2 workers")
     times: dict[str, list[float]] = {name: [] for name in names}
-    shared, own = rate(10, batches=1), rate(10, batches=10)
+    rates: list[tuple[float, float]] = []
     by_seed = len(stage.seeds) * stage.steps
     part = by_seed / (by_seed + len(stage.lrs) * stage.tune_steps)
     bench = Bench(task, {"search": stage})
@@ -99,6 +101,7 @@ def main(count: int, repeats: int, output: Path | None) -> None:
         for executor in (one, two):
             list(evaluate_all(executor, "search", rules[:2]))  # the workers start
         for _ in range(repeats):
+            rates.append((rate(batches=1), rate(batches=10)))
             with plain():
                 seconds, steps = timed(lambda: one_process(task, stage, rules))
             in_process = timed(lambda: one_process(task, stage, rules))[0]
@@ -107,6 +110,7 @@ def main(count: int, repeats: int, output: Path | None) -> None:
             ]
             for name, value in zip(names, (seconds, in_process, *by_worker), strict=True):
                 times[name].append(value)
+    shared, own = map(statistics.median, zip(*rates, strict=True))
     bound = steps * flops() / shared
     loose = steps * flops() * (part / own + (1 - part) / shared)
     median = {name: statistics.median(values) for name, values in times.items()}
