@@ -25,6 +25,13 @@ ELEMENTWISE = (
 )
 """Layers that may see a stack's values in any layout."""
 
+_IN_PLACE: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]] = {
+    nn.ReLU: (torch.relu_, lambda slopes, out: torch.ops.aten.threshold_backward(slopes, out, 0)),
+    nn.Sigmoid: (torch.sigmoid_, torch.ops.aten.sigmoid_backward),
+    nn.Tanh: (torch.tanh_, torch.ops.aten.tanh_backward),
+}
+"""The usual ones need their own outputs only, and no help of autograd's."""
+
 Back = Callable[[Tensor], Tensor]
 """From the gradient by a layer's output to that by its input."""
 
@@ -126,6 +133,11 @@ class _Linear:
 
 
 def _elementwise(layer: nn.Module, values: Tensor) -> tuple[Tensor, Back]:
+    """Return a layer's outputs, and the way back; `values` may be written over."""
+    if type(layer) in _IN_PLACE:
+        forward, backward = _IN_PLACE[type(layer)]
+        ours = forward(values)
+        return ours, lambda slopes: backward(slopes, ours)
     with torch.enable_grad():
         leaf = values.detach().requires_grad_()
         # What works in place may not do so on a leaf.
