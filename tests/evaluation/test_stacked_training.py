@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+from functools import partial
+from inspect import signature
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 from optsmith import Protocol, Rule, Run, Task, zoo
 from optsmith.evaluation import _stackable, _stacked, train_once
 from optsmith.evaluation._examine import Footprint, NotStackableError, examine
+from optsmith.evaluation._perceptron import ELEMENTWISE
 from optsmith.evaluation._stackable import stack_bytes, stacks
 from optsmith.evaluation._stopping import NOT_FINITE, Stopping
 from optsmith.evaluation._train import train
@@ -143,6 +146,18 @@ def test_every_kind_of_model_that_can_be_stacked(name):
     task = task_of(name)
     check(task, runs_of(recipes, final=True))
     check(task, runs_of(recipes, seeds=(3,)))
+
+
+@pytest.mark.parametrize("layer", ELEMENTWISE)
+def test_every_activation(layer):
+    def make(**settings):
+        return nn.Sequential(
+            nn.Linear(12, 6), layer(**settings), layer(), nn.Linear(6, 5, bias=False), layer()
+        )
+
+    inplace = "inplace" in signature(layer).parameters
+    for module in (make, *([partial(make, inplace=True)] if inplace else [])):
+        check(sorting(module), runs_of([zoo["adam"].rule]))
 
 
 def test_other_losses():

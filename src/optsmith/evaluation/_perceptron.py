@@ -25,10 +25,10 @@ ELEMENTWISE = (
 )
 """Layers that may see a stack's values in any layout."""
 
-_IN_PLACE: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]] = {
-    nn.ReLU: (torch.relu_, lambda slopes, out: torch.ops.aten.threshold_backward(slopes, out, 0)),
-    nn.Sigmoid: (torch.sigmoid_, torch.ops.aten.sigmoid_backward),
-    nn.Tanh: (torch.tanh_, torch.ops.aten.tanh_backward),
+_BY_OUTPUT: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]] = {
+    nn.ReLU: (torch.relu, lambda slopes, out: torch.ops.aten.threshold_backward(slopes, out, 0)),
+    nn.Sigmoid: (torch.sigmoid, torch.ops.aten.sigmoid_backward),
+    nn.Tanh: (torch.tanh, torch.ops.aten.tanh_backward),
 }
 """The usual ones need their own outputs only, and no help of autograd's."""
 
@@ -133,11 +133,11 @@ class _Linear:
 
 
 def _elementwise(layer: nn.Module, values: Tensor) -> tuple[Tensor, Back]:
-    """Return a layer's outputs, and the way back; `values` may be written over."""
-    if type(layer) in _IN_PLACE:
-        forward, backward = _IN_PLACE[type(layer)]
-        ours = forward(values)
-        return ours, lambda slopes: backward(slopes, ours)
+    """Return a layer's outputs, and the way back."""
+    if type(layer) in _BY_OUTPUT:
+        forward, backward = _BY_OUTPUT[type(layer)]
+        known = forward(values)
+        return known, lambda slopes: backward(slopes, known)
     with torch.enable_grad():
         leaf = values.detach().requires_grad_()
         # What works in place may not do so on a leaf.
