@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import torch
 from torch import Tensor
@@ -42,13 +42,8 @@ class Stack:
         self.copies = Copies(task, [run.seed for run in runs], runs[0].device)
         self._gradients = gradients_of(task, self.copies.module)
         self._feeds = self._feed()
-        self._sizes = [len(list(group)) for _, group in groupby(runs, key=lambda r: r.recipe)]
-        self._optimizers = [self._optimizer(rows) for rows in self._rows()]
-
-    def _rows(self) -> list[slice]:
-        """Return the rows of each optimizer."""
-        ends = torch.tensor(self._sizes).cumsum(0).tolist()
-        return [slice(end - size, end) for end, size in zip(ends, self._sizes, strict=True)]
+        self._rows = _consecutive([len(list(g)) for _, g in groupby(runs, key=lambda r: r.recipe)])
+        self._optimizers = [self._optimizer(rows) for rows in self._rows]
 
     def _optimizer(self, rows: slice) -> RowOptimizer:
         runs = self.runs[rows]
@@ -71,28 +66,32 @@ class Stack:
     def step(self, step: int) -> Tensor:
         """Train all copies one step; return their losses before it."""
         losses, gradients = self.copies.gradients(self._gradients, self._feeds(step))
-        for rows, optimizer in zip(self._rows(), self._optimizers, strict=True):
+        for rows, optimizer in zip(self._rows, self._optimizers, strict=True):
             optimizer.step([gradient[rows] for gradient in gradients])
         return losses
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with some copies alone."""
-        old = self._rows()
-        kept = [[i - r.start for i in rows if r.start <= i < r.stop] for r in old]
+        kept = [[i - r.start for i in rows if r.start <= i < r.stop] for r in self._rows]
         self.runs = [self.runs[i] for i in rows]
         self._feeds = self._feed()
         self.copies.keep(rows)
         pairs = [(o, k) for o, k in zip(self._optimizers, kept, strict=True) if k]
-        self._sizes = [len(k) for _, k in pairs]
+        self._rows = _consecutive([len(k) for _, k in pairs])
         self._optimizers = [optimizer for optimizer, _ in pairs]
-        for (optimizer, of_it), place in zip(pairs, self._rows(), strict=True):
+        for (optimizer, of_it), place in zip(pairs, self._rows, strict=True):
             optimizer.keep(of_it, [matrix[place] for matrix in self.copies.matrices])
 
     def state_bytes(self) -> list[float]:
         """Return the bytes of optimizer state a parameter, of each copy."""
         one = self.copies.state_bytes()
-        pairs = zip(self._sizes, self._optimizers, strict=True)
-        return [o.slots * one for count, o in pairs for _ in range(count)]
+        pairs = zip(self._rows, self._optimizers, strict=True)
+        return [o.slots * one for rows, o in pairs for _ in range(rows.start, rows.stop)]
+
+
+def _consecutive(sizes: Sequence[int]) -> list[slice]:
+    """Return the rows of each optimizer, from how many each has."""
+    return [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
 
 @dataclass(slots=True)
