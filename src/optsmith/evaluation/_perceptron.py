@@ -3,7 +3,7 @@
 Values and their gradients are (copy, feature, example). The weights of all copies, one below the
 other, times the inputs is then the first layer of all copies that share a batch, and its gradient
 is a product of two plain matrices, where vmap multiplies copy by copy. For models this small
-autograd's bookkeeping is a quarter of the time: only the rarer activations are left to it.
+autograd's bookkeeping counts: only the rarer activations and losses are left to it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,9 @@ from optsmith.optim._program import Program
 from optsmith.optim._source import Source
 from optsmith.rules import Rule, _noise
 
+_FUNCTIONS = (_noise.mix, _noise.stream_key, _noise.hashed, _noise.uniform)
+"""What a random rule needs besides."""
+
 
 def class_name(rule: Rule) -> str:
     """Return a name for the class: the zoo's, or a plain one."""
@@ -81,7 +84,7 @@ def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str,
     result = source.result
     if program.code.result.is_scalar:
         result = f"torch.zeros_like(g) + {result}"
-    noise = [inspect.getsource(f) for f in (_noise.mix, _noise.stream_key, _noise.uniform)]
+    noise = [inspect.getsource(f) for f in _FUNCTIONS]
     return {
         "name": name,
         "rule": str(rule),

@@ -15,7 +15,7 @@ _MASK = 0xFFFFFFFF
 
 
 def mix(x: Any) -> Any:
-    """Scramble 32-bit numbers (an int, or an int64 tensor).
+    """Scramble 32-bit numbers: an int, an int64 tensor, or a uint32 array, which wraps by itself.
 
     Factors below 2^31 keep every product below 2^63: no overflow, the same in every backend.
     """
@@ -30,12 +30,16 @@ def stream_key(seed: int, node: int, parameter: int) -> int:
     return int(mix((mix((key + node) & _MASK) + parameter) & _MASK))
 
 
+def hashed(key: Any, step: Any, elements: Any) -> Any:
+    """Return 24 random bits for each of `elements`, of the kind that these are."""
+    at = mix((key + (step * 0x1E3779B9 & _MASK)) & _MASK)
+    return mix(((elements * 0x1E3779B9) & _MASK) ^ at) >> 8
+
+
 def uniform(key: Tensor | int, step: Tensor | int, elements: Tensor) -> Tensor:
     """Return uniform float32 numbers in [0, 1), one for each index in `elements` (int64).
 
     24 bits each: exact in float32, so comparisons come out the same in every precision.
     """
-    at = mix((key + step * 0x1E3779B9) & _MASK)
-    hashed = mix(((elements * 0x1E3779B9) & _MASK) ^ at)
-    bits: Tensor = hashed >> 8
+    bits: Tensor = hashed(key, step, elements)
     return bits.float() * 2.0**-24
