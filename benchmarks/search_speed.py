@@ -1,21 +1,20 @@
 """How fast candidates are evaluated: stacked, by the plain loop, and by arithmetic alone.
 
-    python benchmarks/search_speed.py [--rules 24] [--repeats 3] [--output FILE]
+    python benchmarks/search_speed.py [--rules 16] [--repeats 5] [--output FILE]
 
 The same random rules are evaluated by the paper's protocol on MNISTNET (10 learning rates, then 10
-seeds, 100 steps each) in stacks and by the plain loop: one copy at a time, data in memory, the way
-a careful person would write it. The bound: the floating-point operations of all trained steps over
-the measured rate of this machine's matrix products: all at the rate of one large product, which
-only copies that share a batch can reach; or the seeds' steps at the rate of ten small ones, since
-each seed has batches of its own. Repeats alternate; medians are shown.
+seeds, 100 steps each) as a search does it, four rules side by side; and by the plain loop: one copy
+at a time, data in memory, the way a careful person would write it. The bound: the floating-point operations of all trained steps over
+the measured rate of this machine's matrix products, the first layer of ten copies as one product.
+Repeats alternate; medians are shown.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,10 +23,11 @@ import torch
 
 from lr_search import draw
 from optsmith import Rule
-from optsmith.evaluation import Evaluation, _train, evaluate_recipe
-from optsmith.execution import make_executor
-from optsmith.study import Bench, evaluate_all, evaluate_job
-from optsmith.task import Stage, Task, find_task
+from optsmith.evaluation import Evaluation, Stacking, choose_stacking
+from optsmith.execution import Executor, make_executor
+from optsmith.study import Bench, evaluate_job
+from optsmith.study._search import SIDE_BY_SIDE
+from optsmith.task import find_task
 from report import header
 
 BATCH, WIDTHS = 128, (784, 20, 10)
@@ -54,15 +54,15 @@ def rate(batches: int, copies: int = 10) -> float:
     return 4 * BATCH * WIDTHS[0] * WIDTHS[1] * copies / statistics.median(times)
 
 
-@contextmanager
-def plain() -> Iterator[None]:
-    """Train one copy at a time."""
-    usual = _train.stacks
-    _train.stacks = lambda task, runs: [[i] for i in range(len(runs))]
-    try:
-        yield
-    finally:
-        _train.stacks = usual
+def evaluate(executor: Executor, rules: list[Rule], group: int = SIDE_BY_SIDE) -> list[Evaluation]:
+    """Evaluate rules in groups, as a search does."""
+    groups = [rules[i : i + group] for i in range(0, len(rules), group)]
+    for i, together in enumerate(groups):
+        executor.submit(i, ("search", together))
+    done: list[Evaluation] = []
+    while len(done) < len(rules):
+        done += [e for _, found in executor.wait() for e in found]
+    return done
 
 
 def timed(work: Callable[[], list[Evaluation]]) -> tuple[float, int]:
@@ -72,14 +72,9 @@ def timed(work: Callable[[], list[Evaluation]]) -> tuple[float, int]:
     return time.perf_counter() - start, sum(e.trained for e in done)
 
 
-def one_process(task: Task, stage: Stage, rules: list[Rule]) -> list[Evaluation]:
-    """Evaluate in this process."""
-    return [evaluate_recipe(task, rule, stage) for rule in rules]
-
-
 @click.command()
-@click.option("--rules", "count", default=24, show_default=True)
-@click.option("--repeats", default=3, show_default=True)
+@click.option("--rules", "count", default=16, show_default=True)
+@click.option("--repeats", default=5, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
 def main(count: int, repeats: int, output: Path | None) -> None:
     """Print evaluations a minute and their ratios."""
@@ -87,52 +82,52 @@ def main(count: int, repeats: int, output: Path | None) -> None:
     task = find_task("mnistnet")
     stage = task.preset("paper").protocol.search_stage
     rules = draw(count, seed=5)
-    one_process(task, stage, rules[:2])
-    names = ("plain", "stacked, in process", "stacked, 1 worker", "stacked, 2 workers")
-    times: dict[str, list[float]] = {name: [] for name in names}
-    rates: list[tuple[float, float]] = []
-    by_seed = len(stage.seeds) * stage.steps
-    part = by_seed / (by_seed + len(stage.lrs) * stage.tune_steps)
-    bench = Bench(task, {"search": stage})
-    with (
-        make_executor(evaluate_job, bench, 1) as one,
-        make_executor(evaluate_job, bench, 2) as two,
-    ):
-        for executor in (one, two):
-            list(evaluate_all(executor, "search", rules[:2]))  # the workers start
+    stages = {"search": stage}
+    stacking = choose_stacking(task, torch.device("cpu"))
+    plain = Bench(task, stages, stacking=Stacking())
+    bench = Bench(task, stages, stacking=stacking)
+    with ExitStack() as stack:
+
+        def executor(bench: Bench, workers: int) -> Executor:
+            return stack.enter_context(make_executor(evaluate_job, bench, workers))
+
+        alone, one, two = executor(plain, 0), executor(bench, 1), executor(bench, 2)
+        ways = {
+            "plain loop": lambda: evaluate(alone, rules),
+            "1 worker, rules one by one": lambda: evaluate(one, rules, group=1),
+            "1 worker": lambda: evaluate(one, rules),
+            "2 workers": lambda: evaluate(two, rules),
+        }
+        for started in (alone, one, two):
+            evaluate(started, rules[:2], group=1)  # what is done once is not counted
+        times: dict[str, list[float]] = {way: [] for way in ways}
+        rates = []
         for _ in range(repeats):
             rates.append((rate(batches=1), rate(batches=10)))
-            with plain():
-                seconds, steps = timed(lambda: one_process(task, stage, rules))
-            in_process = timed(lambda: one_process(task, stage, rules))[0]
-            by_worker = [
-                timed(lambda e=e: list(evaluate_all(e, "search", rules)))[0] for e in (one, two)
-            ]
-            for name, value in zip(names, (seconds, in_process, *by_worker), strict=True):
-                times[name].append(value)
+            for way, work in ways.items():
+                seconds, steps = timed(work)
+                times[way].append(seconds)
     shared, own = map(statistics.median, zip(*rates, strict=True))
     bound = steps * flops() / shared
-    loose = steps * flops() * (part / own + (1 - part) / shared)
-    median = {name: statistics.median(values) for name, values in times.items()}
+    median = {way: statistics.median(values) for way, values in times.items()}
     lines = [
         *header(),
         f"task     mnistnet, paper preset, {count} random rules, {steps} steps;"
         f" medians of {repeats}",
+        f"stacks   of up to {stacking.copies} copies, {SIDE_BY_SIDE} rules side by side",
         f"bound    {flops() / 1e6:.2f} MFLOP a step at {shared / 1e9:.0f} GFLOPS on one core:"
-        f" {bound:.2f} s;",
-        f"         seeds, {part:.0%} of the steps, at {own / 1e9:.0f}: {loose:.2f} s",
+        f" {bound:.2f} s; ten small products reach {own / 1e9:.0f}",
         "",
-        f"{'':<20}{'s':>8}{'least':>8}{'most':>8}{'per minute':>12}{'plain /':>9}{'/ bound':>9}"
-        f"{'or':>6}{'ms a step':>11}",
+        f"{'':<28}{'s':>7}{'least':>7}{'most':>7}{'per minute':>12}{'plain /':>9}{'/ bound':>9}"
+        f"{'ms a step':>11}",
     ]
-    for name, value in median.items():
+    for way, value in median.items():
         lines.append(
-            f"{name:<20}{value:>8.2f}{min(times[name]):>8.2f}{max(times[name]):>8.2f}"
-            f"{60 * count / value:>12.0f}{median['plain'] / value:>9.2f}{value / bound:>9.2f}"
-            f"{value / loose:>6.2f}"
+            f"{way:<28}{value:>7.2f}{min(times[way]):>7.2f}{max(times[way]):>7.2f}"
+            f"{60 * count / value:>12.0f}{median['plain loop'] / value:>9.2f}{value / bound:>9.2f}"
             f"{value / steps * 1e3:>11.3f}"
         )
-    gain = median["stacked, 1 worker"] / median["stacked, 2 workers"]
+    gain = median["1 worker"] / median["2 workers"]
     lines += ["", f"2 workers / 1: {gain:.2f} times as fast", ""]
     click.echo("\n".join(lines))
     if output:

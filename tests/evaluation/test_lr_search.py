@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from optsmith import Objective, Rule, Run, Task
-from optsmith.evaluation import GridPoint, _train, evaluate_recipe, train_once
+from optsmith.evaluation import GridPoint, Stacking, evaluate_recipe, train_once
 from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._plain import race
+from optsmith.evaluation._plan import side_by_side
 from optsmith.evaluation._size import unit_lr
 from optsmith.evaluation._stopping import Stopping
 from optsmith.optim import baselines, parse_recipe
@@ -21,13 +22,25 @@ AUTO = replace(PROTOCOL.search_stage, lr_search="auto")
 CPU = torch.device("cpu")
 
 
+def tuned_by(*args):
+    """Return what a plan came to that wants nothing trained."""
+    (progress,) = side_by_side([tune(*args)], lambda runs, stopping: pytest.fail("trained"))
+    return progress.result
+
+
+def points_of(lrs, seeds, point):
+    """Plan for points that are there already."""
+    return [[point(lr, seed) for lr in lrs] for seed in seeds]
+    yield
+
+
 def trying(score):
     """Return an attempt with a given score, and the list of what it was asked."""
     asked = []
 
     def attempt(lrs, seeds, halving=False):
         asked.extend((lr, seed) for seed in seeds for lr in lrs)
-        return [[GridPoint(lr, score(lr, seed)) for lr in lrs] for seed in seeds]
+        return points_of(lrs, seeds, lambda lr, seed: GridPoint(lr, score(lr, seed)))
 
     return attempt, asked
 
@@ -56,14 +69,14 @@ def test_baselines_are_placed_as_the_same_rules_are(name):
 @pytest.mark.parametrize("rule", ["g - g", "log(g - g)"])
 def test_updates_without_a_size_fall_back_to_the_grid(rule):
     attempt, asked = trying(lambda lr, seed: 1.0)
-    tune(bowl(), Rule.parse(rule), AUTO, CPU, attempt)
+    tuned_by(bowl(), Rule.parse(rule), AUTO, CPU, attempt)
     assert [lr for lr, _ in asked] == [0.01, 0.1, 1.0]
 
 
 @pytest.mark.parametrize("best", [1e-6, 1e-3, 0.1, 1.0, 1e3])
 def test_auto_finds_the_best_wherever_it_lies(best):
     attempt, _ = trying(lambda lr, seed: abs(math.log10(lr / best)))
-    tuned = tune(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
+    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
     assert abs(math.log10(tuned.best.lr / best)) <= 0.126  # half of the finest distance
     assert [p.lr for p in tuned.points] == sorted(p.lr for p in tuned.points)
     assert tuned.best.lr not in (tuned.points[0].lr, tuned.points[-1].lr)
@@ -78,7 +91,7 @@ def test_what_is_close_is_tried_with_a_second_seed():
         return abs(place - 0.5) if seed == first else 5 * max(0.0, place + 0.01)
 
     attempt, asked = trying(score)
-    tuned = tune(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
+    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
     assert len([1 for _, seed in asked if seed == second]) == 3
     assert math.log10(tuned.best.lr) < 0.4
 
@@ -89,15 +102,15 @@ def test_one_stopped_run_rules_a_learning_rate_out():
         return GridPoint(lr, None, "no") if stopped else GridPoint(lr, abs(math.log(lr)))
 
     def attempt(lrs, seeds, halving=False):
-        return [[point(lr, seed) for lr in lrs] for seed in seeds]
+        return points_of(lrs, seeds, point)
 
-    tuned = tune(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
+    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
     assert tuned.best.lr < 0.9
 
 
 def test_the_grid_is_left_as_it_is_unless_asked():
     attempt, asked = trying(lambda lr, seed: 1 / lr)
-    tuned = tune(bowl(), Rule.parse("g"), PROTOCOL.search_stage, CPU, attempt)
+    tuned = tuned_by(bowl(), Rule.parse("g"), PROTOCOL.search_stage, CPU, attempt)
     assert asked == [(0.01, 0), (0.1, 0), (1.0, 0)]
     assert tuned.best.lr == 1.0
 
@@ -116,13 +129,14 @@ def test_auto_makes_rules_of_other_scales_equal():
 
 
 @pytest.mark.parametrize("stacked", [True, False])
-def test_halving_gives_up_the_worse_half_twice(stacked, monkeypatch):
-    if not stacked:
-        monkeypatch.setattr(_train, "stacks", lambda task, runs: [[i] for i in range(len(runs))])
+def test_halving_gives_up_the_worse_half_twice(stacked):
+    stacking = Stacking(64 if stacked else 1)
     task, lrs = line(), (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.15, 0.2)
     stage = replace(PROTOCOL.search_stage, lrs=lrs, tune_steps=40, lr_search="halving")
-    record = evaluate_recipe(task, Rule.parse("g"), stage)
-    whole = evaluate_recipe(task, Rule.parse("g"), replace(stage, lr_search="grid"))
+    record, whole = (
+        evaluate_recipe(task, Rule.parse("g"), s, stacking=stacking)
+        for s in (stage, replace(stage, lr_search="grid"))
+    )
     assert record.lr == whole.lr
     assert record.scores == whole.scores
     through = [p for p in record.grid if p.score is not None]

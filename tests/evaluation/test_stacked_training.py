@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 
@@ -13,12 +14,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 from optsmith import Protocol, Rule, Run, Task, zoo
-from optsmith.evaluation import _stackable, _stacked, train_once
-from optsmith.evaluation._examine import Footprint, NotStackableError, examine
+from optsmith.evaluation import Stacking, _choose_stacking, _stacked, _stacking, _train, train_once
+from optsmith.evaluation._choose_stacking import choose_stacking
+from optsmith.evaluation._examine import NotStackableError, examine
 from optsmith.evaluation._perceptron import ELEMENTWISE
-from optsmith.evaluation._stackable import stack_bytes, stacks
+from optsmith.evaluation._stacking import stacks
 from optsmith.evaluation._stopping import NOT_FINITE, Stopping
-from optsmith.evaluation._train import train
 from optsmith.optim import baselines
 from optsmith.task import accuracy
 from tasks_for_tests import bowl, line
@@ -118,9 +119,19 @@ def same(stacked, plain, tolerance=1e-4):
     assert stacked.state_bytes == pytest.approx(plain.state_bytes, nan_ok=True)
 
 
+def stacking_of(task):
+    """Return the decision without a clock: stacks wherever they are possible."""
+    footprint = examine(task, CPU)
+    return Stacking(64, footprint.parameters, footprint.activations)
+
+
+def train(task, runs, stopping):
+    return _train.train(task, runs, stopping, stacking_of(task))
+
+
 def check(task, runs, stopping=None):
     """Train both ways and compare; the stack must have been one."""
-    assert any(len(members) > 1 for members in stacks(task, runs))
+    assert any(len(members) > 1 for members in stacks(stacking_of(task), runs))
     stopping = stopping or never(task)
     traces = train(task, runs, stopping)
     for trace, run in zip(traces, runs, strict=True):
@@ -282,16 +293,15 @@ def test_an_equal_task_in_another_process_decides_alike(mixture):
 
 def test_what_does_not_fit_is_split_evenly(monkeypatch):
     task, runs = sorting(), runs_of([zoo["adam"].rule], lrs=[i / 100 for i in range(1, 6)])
-    assert [len(s) for s in stacks(task, runs)] == [10]
-    monkeypatch.setattr(_stackable, "MOST_COPIES", 4)
-    assert [len(s) for s in stacks(task, runs)] == [3, 3, 4]
+    stacking = stacking_of(task)
+    assert [len(s) for s in stacks(stacking, runs)] == [10]
+    assert [len(s) for s in stacks(replace(stacking, copies=4), runs)] == [3, 3, 4]
+    one = stacking.copy_bytes(slots=2)
+    monkeypatch.setattr(_stacking, "MOST_BYTES", 6 * one)
+    assert [len(s) for s in stacks(stacking, runs)] == [5, 5]
     check(task, runs)
-    monkeypatch.setattr(_stackable, "MOST_COPIES", 64)
-    one = stack_bytes(examine(task, CPU), [zoo["adam"].rule], 1)
-    monkeypatch.setattr(_stackable, "MOST_BYTES", 6 * one)
-    assert [len(s) for s in stacks(task, runs)] == [5, 5]
-    monkeypatch.setattr(_stackable, "MOST_BYTES", one // 2)
-    assert [len(s) for s in stacks(task, runs)] == [1] * 10
+    monkeypatch.setattr(_stacking, "MOST_BYTES", one // 2)
+    assert [len(s) for s in stacks(stacking, runs)] == [1] * 10
 
 
 def test_the_estimate_counts_parameters_state_and_activations():
@@ -299,13 +309,10 @@ def test_the_estimate_counts_parameters_state_and_activations():
     footprint = examine(task, CPU)
     assert footprint.parameters == 4 * (12 * 8 + 8 + 8 * 6 + 6 + 6 * 5 + 5)
     assert footprint.activations >= 4 * 16 * (12 + 8 + 6 + 5)
-    plain, rich = (stack_bytes(footprint, [zoo[n].rule], 10) for n in ("sgd", "mnist1"))
-    assert rich - plain == 10 * 4 * footprint.parameters
-
-
-def test_one_run_alone_is_trained_plainly_and_nothing_is_examined(monkeypatch):
-    monkeypatch.setattr(_stackable, "examine", lambda *_: pytest.fail("examined"))
-    assert stacks(sorting(), runs_of([zoo["adam"].rule], (0.1,), (0,))) == [[0]]
+    stacking = stacking_of(task)
+    plain, rich = (stacking.copy_bytes(slots) for slots in (0, 4))
+    assert plain == 4 * footprint.parameters + 2 * footprint.activations
+    assert rich - plain == 4 * footprint.parameters
 
 
 def test_a_stack_makes_each_seed_s_model_once(monkeypatch):
@@ -316,7 +323,6 @@ def test_a_stack_makes_each_seed_s_model_once(monkeypatch):
         return perceptron()
 
     task = sorting(make)
-    stacks(task, runs_of([zoo["adam"].rule]))
     made.clear()
     _stacked.train_stack(task, runs_of([zoo["adam"].rule]), never(task))
     assert made == [0, 1]
@@ -380,11 +386,11 @@ def convolution():
 
 
 def large():
-    return nn.Sequential(nn.Linear(12, 20_000), nn.ReLU(), nn.Linear(20_000, 5))
+    return nn.Sequential(nn.Linear(12, 60_000), nn.ReLU(), nn.Linear(60_000, 5))
 
 
 def busy():
-    return nn.Sequential(nn.Linear(12, 5000), *(nn.Tanh() for _ in range(15)), nn.Linear(5000, 5))
+    return nn.Sequential(nn.Linear(12, 5000), *(nn.Tanh() for _ in range(60)), nn.Linear(5000, 5))
 
 
 def not_reduced(output, target):
@@ -414,7 +420,6 @@ PLAIN = {
     "frozen": (lambda: sorting(frozen), "frozen"),
     "unused": (lambda: sorting(Unused), "not used|vmap cannot"),
     "other numbers": (lambda: sorting(lambda: Counting(12, 5)), "other numbers"),
-    "convolution": (lambda: sorting(convolution), "convolutions"),
     "large": (lambda: sorting(large), "large enough"),
     "large activations": (lambda: sorting(busy), "large enough"),
     "half": (
@@ -442,22 +447,23 @@ def test_what_cannot_be_stacked_is_trained_plainly_and_says_so_once(kind, caplog
     runs = runs_of([zoo["adam"].rule], steps=5)
     with caplog.at_level(logging.INFO, "optsmith"):
         for _ in range(2):
-            assert sorted(stacks(task, runs)) == [[0], [1], [2], [3]]
+            stacking = choose_stacking(task, CPU)
+            assert sorted(stacks(stacking, runs)) == [[0], [1], [2], [3]]
     assert len(caplog.records) == 1
     assert "one at a time" in caplog.text
     if kind not in ("other numbers", "large", "loss of one element"):
-        traces = train(task, runs, never(task))
+        traces = _train.train(task, runs, never(task), stacking)
         for trace, run in zip(traces, runs, strict=True):
             same(trace, train_once(task, run))
 
 
-def test_a_footprint_is_known_for_the_life_of_the_task_alone():
+def test_a_decision_is_known_for_the_life_of_the_task_alone():
     task = sorting()
-    stacks(task, runs_of([zoo["adam"].rule]))
-    assert isinstance(_stackable._KNOWN[task]["cpu"], Footprint)
-    before = len(_stackable._KNOWN)
+    chosen = choose_stacking(task, CPU)
+    assert _choose_stacking._KNOWN[task]["cpu"] is chosen
+    before = len(_choose_stacking._KNOWN)
     del task
-    assert len(_stackable._KNOWN) == before - 1
+    assert len(_choose_stacking._KNOWN) == before - 1
 
 
 def test_mse_on_three_dimensional_inputs_goes_by_vmap():
@@ -477,4 +483,4 @@ def test_a_task_that_cannot_be_a_key():
         __hash__ = None
 
     task = Unhashable(perceptron, digits(), cross_entropy, protocol=PROTOCOL)
-    assert stacks(task, runs_of([zoo["adam"].rule], seeds=(0,))) == [[0], [1]]
+    assert choose_stacking(task, CPU).copies == 1

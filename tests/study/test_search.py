@@ -10,7 +10,8 @@ import torch
 
 import optsmith
 from optsmith import Evaluation, Rule, RuleOptimizer, Status, Study, StudyError, Task, TaskError
-from optsmith.study import Observer
+from optsmith.study import Observer, _identity, _search
+from optsmith.study._runner import Runner
 from tasks_for_tests import PROTOCOL, bowl, line
 
 SMALL = {"budget": 6, "levels": 2, "workers": 0, "compare": [], "proposals": 2}
@@ -93,6 +94,48 @@ def test_an_interrupted_search_goes_on_as_if_nothing_had_been(tmp_path, undistur
     assert len(study.records) == evaluations
     assert study.best(9)
     assert facts(search(tmp_path)) == undisturbed
+
+
+STACKED = {"task": line(), "budget": 20}
+
+
+@pytest.fixture(scope="module")
+def side_by_side(tmp_path_factory) -> list[object]:
+    return facts(search(tmp_path_factory.mktemp("study"), **STACKED))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_nor_does_it_where_candidates_are_evaluated_side_by_side(tmp_path, side_by_side, workers):
+    study = search(tmp_path, **STACKED, workers=workers)
+    assert study.about["stacking"]["copies"] == 64
+    assert facts(study) == side_by_side
+
+
+@pytest.mark.parametrize("evaluations", [1, 6, 8, 14])
+def test_such_a_search_goes_on_as_it_began(tmp_path, side_by_side, evaluations, monkeypatch):
+    """How runs are trained is written down: another day a clock may say otherwise."""
+    with pytest.raises(Stop):
+        search(tmp_path, **STACKED, observer=StopAfter(evaluations))
+    records = Study.load("line-quick-mct-0", tmp_path).records
+    assert len(records) >= evaluations
+    monkeypatch.setattr(_identity, "choose_stacking", lambda *_: pytest.fail("chosen again"))
+    assert facts(search(tmp_path, **STACKED)) == side_by_side
+
+
+def test_a_time_limit_is_that_of_one_candidate(tmp_path, monkeypatch):
+    groups = []
+
+    class Noting(Runner):
+        def _submit(self, entries):
+            groups.append(len(entries))
+            super()._submit(entries)
+
+    monkeypatch.setattr(_search, "Runner", Noting)
+    search(tmp_path, line(), workers=1, time_limit=60)
+    assert set(groups) == {1}
+    groups.clear()
+    search(tmp_path, line(), study="another", workers=1)
+    assert max(groups) > 1
 
 
 def test_nothing_is_evaluated_twice(tmp_path, monkeypatch):

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 
 from optsmith import RuleOptimizer, Run, Status, TaskError, data, spaces, tasks
-from optsmith.evaluation import evaluate_recipe, train_once
-from optsmith.evaluation._stackable import stacks
+from optsmith.evaluation import choose_stacking, evaluate_recipe, train_once
 from optsmith.optim import parse_recipe
 from optsmith.task import ModuleTask, Objective, _convnet, find_task
 from optsmith.task._convnet import MEAN, convnet, normalise, task_of
@@ -117,7 +116,9 @@ def test_optimizers_treat_every_layout_alike(rule):
 
 
 def test_runs_are_trained_one_at_a_time(task):
-    assert stacks(task, [run(lr=lr) for lr in (0.1, 0.2)]) == [[0], [1]]
+    chosen = choose_stacking(task, torch.device("cpu"))
+    assert chosen.copies == 1
+    assert "others in the end" in chosen.reason
 
 
 def test_the_paper_preset_has_the_paper_s_numbers(task):

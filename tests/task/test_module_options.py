@@ -9,7 +9,7 @@ from torch.nn.functional import mse_loss
 
 from optsmith import Rule, Run, Task, TaskError
 from optsmith.evaluation import train_once
-from optsmith.evaluation._stackable import stacks
+from optsmith.evaluation._examine import NotStackableError, examine
 from optsmith.task import ModuleTask
 from optsmith.testing import check_task
 from tasks_for_tests import PROTOCOL, close, line, line_data
@@ -85,8 +85,8 @@ def test_the_signal_is_measured_as_often_as_asked(task):
 
 def test_other_data_in_the_end_means_one_run_at_a_time(task):
     """A stack would train on the wrong data."""
-    runs = [run(lr=lr, final=final) for lr in (0.1, 0.2) for final in (False, True)]
-    assert all(len(members) == 1 for members in stacks(task, runs))
+    with pytest.raises(NotStackableError):
+        examine(task, torch.device("cpu"))
 
 
 def double(x: torch.Tensor) -> torch.Tensor:
@@ -119,9 +119,7 @@ def test_inputs_are_prepared_batch_by_batch():
 
 
 def test_prepared_inputs_reach_a_stack_too():
-    task = line(prepare=double)
-    runs = [run(lr=lr) for lr in (0.01, 0.02)]
-    assert stacks(task, runs) == [[0, 1]]
+    examine(line(prepare=double), torch.device("cpu"))  # compares stacks with the plain loop
 
 
 def test_a_task_with_every_option_keeps_the_contract():

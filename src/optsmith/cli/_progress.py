@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from optsmith.evaluation import Evaluation
+from optsmith.evaluation import Evaluation, Stacking
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
 from optsmith.study import Observer, Settings, Tally
 
@@ -58,6 +58,11 @@ class Progress(Observer):
             f"{settings.task}: {settings.algorithm} search for {settings.budget} rules,"
             f" seed {settings.seed}, {_count(workers, 'worker')}; study in {location}"
         )
+
+    def stacked(self, stacking: Stacking) -> None:
+        """Say why, if runs are trained one at a time."""
+        if stacking.reason:
+            self.say(f"runs are trained one at a time: {stacking.reason}")
 
     def resumed(self, recorded: int) -> None:
         """Say that the search goes on."""

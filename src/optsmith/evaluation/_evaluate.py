@@ -1,17 +1,19 @@
-"""The evaluation of one recipe: a learning rate from the grid, then a score from other seeds."""
+"""The evaluation of recipes: a learning rate from the grid, then a score from other seeds."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
+from optsmith.evaluation._choose_stacking import choose_stacking
 from optsmith.evaluation._cost import ms_per_step, peak_memory
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status
 from optsmith.evaluation._lr_search import tune
+from optsmith.evaluation._plan import Plan, Wanted, side_by_side
+from optsmith.evaluation._stacking import Stacking
 from optsmith.evaluation._stopping import NOT_FINITE, Stopping
 from optsmith.evaluation._train import Trace, train
 from optsmith.optim import Recipe
@@ -25,35 +27,64 @@ TIMED_STEPS = 20
 
 
 def evaluate_recipe(
-    task: Task, recipe: Recipe, stage: Stage, device: str | torch.device = "cpu"
+    task: Task,
+    recipe: Recipe,
+    stage: Stage,
+    device: str | torch.device = "cpu",
+    stacking: Stacking | None = None,
 ) -> Evaluation:
-    """Evaluate a recipe; whatever goes wrong in it becomes a status, never an exception."""
-    start = time.perf_counter()
-    evaluator = _Evaluator(task, recipe, stage, torch.device(device))
-    try:
-        record = evaluator.evaluate()
-    except Exception as error:
-        line = f"{type(error).__name__}: {error}".partition("\n")[0]
-        record = Evaluation(str(recipe), Status.FAILED, steps=stage.steps, error=line)
-    seconds = time.perf_counter() - start
-    return replace(
-        record,
-        trained=evaluator.trained,
-        seconds=seconds,
-        peak_bytes=peak_memory(evaluator.device),
-    )
+    """Evaluate one recipe; see `evaluate_recipes`."""
+    (evaluation,) = evaluate_recipes(task, [recipe], stage, device, stacking)
+    return evaluation
 
 
-@dataclass(slots=True)
+def evaluate_recipes(
+    task: Task,
+    recipes: Sequence[Recipe],
+    stage: Stage,
+    device: str | torch.device = "cpu",
+    stacking: Stacking | None = None,
+) -> list[Evaluation]:
+    """Evaluate recipes side by side; whatever goes wrong in one becomes its status, never raised.
+
+    Args:
+        task: The task.
+        recipes: What trains.
+        stage: How to evaluate.
+        device: Where to train.
+        stacking: Which runs are trained together; chosen here by default.
+    """
+    where = torch.device(device)
+    chosen = stacking or choose_stacking(task, where)
+    plans = [_Evaluator(task, recipe, stage, where).plan() for recipe in recipes]
+    every = side_by_side(plans, lambda runs, stopping: train(task, runs, stopping, chosen))
+    return [
+        replace(
+            _record(recipe, progress.result, stage),
+            trained=progress.trained,
+            seconds=progress.seconds,
+            peak_bytes=peak_memory(where),
+        )
+        for recipe, progress in zip(recipes, every, strict=True)
+    ]
+
+
+def _record(recipe: Recipe, result: Evaluation | Exception | None, stage: Stage) -> Evaluation:
+    if isinstance(result, Evaluation):
+        return result
+    line = f"{type(result).__name__}: {result}".partition("\n")[0]
+    return Evaluation(str(recipe), Status.FAILED, steps=stage.steps, error=line)
+
+
+@dataclass(frozen=True, slots=True)
 class _Evaluator:
     task: Task
     recipe: Recipe
     stage: Stage
     device: torch.device
-    trained: int = 0
 
-    def evaluate(self) -> Evaluation:
-        tuned = tune(self.task, self.recipe, self.stage, self.device, self._points)
+    def plan(self) -> Plan[Evaluation]:
+        tuned = yield from tune(self.task, self.recipe, self.stage, self.device, self._points)
         grid, best = tuned.points, tuned.best
         record = Evaluation(
             str(self.recipe), Status.EARLY_STOPPED, grid=grid, steps=self.stage.steps
@@ -66,26 +97,26 @@ class _Evaluator:
         lrs = [point.lr for point in grid]
         at_edge = len(lrs) > 1 and best.lr in (min(lrs), max(lrs))
         record = replace(record, lr=best.lr, at_edge=at_edge)
-        return self._score(record, best.lr)
+        return (yield from self._score(record, best.lr))
 
     def _points(
         self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
-    ) -> list[list[GridPoint]]:
+    ) -> Plan[list[list[GridPoint]]]:
         stage, objective = self.stage, self.task.objective
         # Never `final`: a learning rate must not be chosen on what is held out for the end.
-        runs = [
+        runs = tuple(
             Run(self.recipe, lr, seed, stage.tune_steps, final=False, device=self.device)
             for seed in seeds
             for lr in lrs
-        ]
+        )
         stopping = Stopping(objective, stage.early_stop, stage.threshold, halving)
-        traces = iter(self._train(runs, stopping))
+        traces = iter((yield Wanted(runs, stopping)))
         return [[_point(lr, next(traces), objective) for lr in lrs] for _ in seeds]
 
-    def _score(self, record: Evaluation, lr: float) -> Evaluation:
+    def _score(self, record: Evaluation, lr: float) -> Plan[Evaluation]:
         stage, objective = self.stage, self.task.objective
-        runs = [self._run(lr, seed, stage.steps) for seed in stage.seeds]
-        traces = self._train(runs, Stopping(objective))
+        runs = tuple(self._run(lr, seed, stage.steps) for seed in stage.seeds)
+        traces = yield Wanted(runs, Stopping(objective))
         scores = tuple(math.nan if t.stopped else objective.score(t.signal) for t in traces)
         names = {name: None for t in traces for name in t.metrics}
         record = replace(
@@ -106,11 +137,6 @@ class _Evaluator:
             return replace(record, status=Status.DIVERGED)
         passes = stage.threshold is None or objective.better(score, stage.threshold)
         return replace(record, score=score, status=Status.OK if passes else Status.REJECTED)
-
-    def _train(self, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
-        traces = train(self.task, runs, stopping)
-        self.trained += sum(trace.signal[-1][0] for trace in traces if trace.signal)
-        return traces
 
     def _run(self, lr: float, seed: int, steps: int) -> Run:
         return Run(self.recipe, lr, seed, steps, self.stage.final, self.device)

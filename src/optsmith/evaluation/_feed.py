@@ -32,6 +32,8 @@ class Feed:
             return values.expand(*self.copies, *values.shape[1:])
         if len(self.copies) == sum(self.copies):
             return values
+        if len(set(self.copies)) == 1:
+            return values.repeat_interleave(self.copies[0], dim=0)
         pairs = zip(values, self.copies, strict=True)
         return torch.cat([one.expand(count, *one.shape) for one, count in pairs])
 

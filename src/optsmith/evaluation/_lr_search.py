@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
 from optsmith.evaluation._evaluation import GridPoint
+from optsmith.evaluation._plan import Plan
 from optsmith.evaluation._size import unit_lr
 from optsmith.optim import Recipe
 from optsmith.task import Objective, Stage, Task
 
 
 class Try(Protocol):
-    """Trains at learning rates, and returns what came of each."""
+    """Plans to train at learning rates, for what comes of each."""
 
     def __call__(
         self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
-    ) -> list[list[GridPoint]]:
-        """Return the points of each seed; with `halving`, those behind are given up on the way."""
+    ) -> Plan[list[list[GridPoint]]]:
+        """Plan for the points of each seed; with `halving`, those behind are given up halfway."""
 
 
 MOST_EXTENSIONS = 8
@@ -47,28 +48,30 @@ class Tuned:
     best: GridPoint | None
 
 
-def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device, attempt: Try) -> Tuned:
-    """Search for a learning rate as the stage says.
+def tune(
+    task: Task, recipe: Recipe, stage: Stage, device: torch.device, attempt: Try
+) -> Plan[Tuned]:
+    """Plan to search for a learning rate as the stage says.
 
     Args:
         task: The task.
         recipe: What trains.
         stage: Says how to search.
         device: Where to train.
-        attempt: Trains at given learning rates, with given seeds.
+        attempt: Plans to train at given learning rates, with given seeds.
     """
     objective = task.objective
     unit = unit_lr(task, recipe, stage, device) if stage.lr_search == "auto" else None
     lrs = stage.lrs if unit is None else [unit * step for step in COARSE]
-    (points,) = attempt(lrs, [stage.lr_seed], halving=stage.lr_search != "grid")
+    (points,) = yield from attempt(lrs, [stage.lr_seed], halving=stage.lr_search != "grid")
     if stage.extend_grid or unit is not None:
-        points = _extend(points, objective, lambda lr: attempt([lr], [stage.lr_seed])[0])
+        points = yield from _extend(points, objective, stage.lr_seed, attempt)
     best = best_point(points, objective, stage.threshold)
     if unit is None or best is None:
         return Tuned(tuple(points), best)
     # One seed has its luck, most of all where training is just about to become unstable.
     around = [best.lr / FINE, best.lr, best.lr * FINE]
-    close = list(map(_mean, *attempt(around, stage.lr_seeds)))
+    close = list(map(_mean, *(yield from attempt(around, stage.lr_seeds))))
     others = [point for point in points if point.lr != best.lr]
     ordered = tuple(sorted([*others, *close], key=lambda point: point.lr))
     return Tuned(ordered, best_point(close, objective, stage.threshold))
@@ -94,17 +97,16 @@ def best_point(
 
 
 def _extend(
-    points: list[GridPoint],
-    objective: Objective,
-    attempt: Callable[[float], list[GridPoint]],
-) -> list[GridPoint]:
-    """Go on outwards while the best is at an edge."""
+    points: list[GridPoint], objective: Objective, seed: int, attempt: Try
+) -> Plan[list[GridPoint]]:
+    """Plan to go on outwards while the best is at an edge."""
     for _ in range(MOST_EXTENSIONS):
         best = best_point(points, objective)
         beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
         if beyond is None:
             break
-        points = sorted([*points, *attempt(beyond)], key=lambda point: point.lr)
+        (found,) = yield from attempt([beyond], [seed])
+        points = sorted([*points, *found], key=lambda point: point.lr)
     return points
 
 

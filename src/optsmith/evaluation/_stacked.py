@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, groupby
 
 import torch
 from torch import Tensor
@@ -28,12 +27,26 @@ def form_of(recipe: Recipe) -> RuleForm:
     return recipe.as_rule() if isinstance(recipe, Baseline) else RuleForm(recipe)
 
 
+def arranged(runs: Sequence[Run]) -> list[int]:
+    """Return the order in which runs become the copies of a stack.
+
+    Where all recipes have the same seeds, those of a seed stand together and share its batches, and
+    each recipe has every so-many-th row. Otherwise the rows of a recipe follow each other, which is
+    as good where there is but one seed.
+    """
+    places = list(_places(runs).values())
+    seeds = [[runs[i].seed for i in of_one] for of_one in places]
+    if seeds and len(set(seeds[0])) > 1 and all(others == seeds[0] for others in seeds):
+        return [i for alike in zip(*places, strict=True) for i in alike]
+    return [i for of_one in places for i in of_one]
+
+
 class Stack:
     """The copies of some runs, in training.
 
     Args:
         task: What is trained.
-        runs: The runs, of one length and on one device; those of a recipe one after the other.
+        runs: The runs, of one length and on one device, arranged.
     """
 
     def __init__(self, task: ModuleTask, runs: Sequence[Run]) -> None:
@@ -42,8 +55,8 @@ class Stack:
         self.copies = Copies(task, [run.seed for run in runs], runs[0].device)
         self._gradients = gradients_of(task, self.copies.module)
         self._feeds = self._feed()
-        self._rows = _consecutive([len(list(g)) for _, g in groupby(runs, key=lambda r: r.recipe)])
-        self._optimizers = [self._optimizer(rows) for rows in self._rows]
+        self._rows = _rows(runs)
+        self._optimizers = {r: self._optimizer(rows) for r, rows in self._rows.items()}
 
     def _optimizer(self, rows: slice) -> RowOptimizer:
         runs = self.runs[rows]
@@ -66,32 +79,47 @@ class Stack:
     def step(self, step: int) -> Tensor:
         """Train all copies one step; return their losses before it."""
         losses, gradients = self.copies.gradients(self._gradients, self._feeds(step))
-        for rows, optimizer in zip(self._rows, self._optimizers, strict=True):
-            optimizer.step([gradient[rows] for gradient in gradients])
+        for recipe, rows in self._rows.items():
+            self._optimizers[recipe].step([gradient[rows] for gradient in gradients])
         return losses
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some copies alone."""
-        kept = [[i - r.start for i in rows if r.start <= i < r.stop] for r in self._rows]
+        """Go on with some copies alone, in this order: arranged."""
+        count = len(self.runs)
+        # The place of each row among those of its optimizer.
+        place = {i: j for r in self._rows.values() for j, i in enumerate(range(*r.indices(count)))}
+        kept: dict[Recipe, list[int]] = {}
+        for i in rows:
+            kept.setdefault(self.runs[i].recipe, []).append(place[i])
         self.runs = [self.runs[i] for i in rows]
         self._feeds = self._feed()
         self.copies.keep(rows)
-        pairs = [(o, k) for o, k in zip(self._optimizers, kept, strict=True) if k]
-        self._rows = _consecutive([len(k) for _, k in pairs])
-        self._optimizers = [optimizer for optimizer, _ in pairs]
-        for (optimizer, of_it), place in zip(pairs, self._rows, strict=True):
-            optimizer.keep(of_it, [matrix[place] for matrix in self.copies.matrices])
+        self._rows = _rows(self.runs)
+        self._optimizers = {recipe: self._optimizers[recipe] for recipe in kept}
+        for recipe, of_it in kept.items():
+            now = self._rows[recipe]
+            self._optimizers[recipe].keep(of_it, [matrix[now] for matrix in self.copies.matrices])
 
     def state_bytes(self) -> list[float]:
         """Return the bytes of optimizer state a parameter, of each copy."""
         one = self.copies.state_bytes()
-        pairs = zip(self._rows, self._optimizers, strict=True)
-        return [o.slots * one for rows, o in pairs for _ in range(rows.start, rows.stop)]
+        return [self._optimizers[run.recipe].slots * one for run in self.runs]
 
 
-def _consecutive(sizes: Sequence[int]) -> list[slice]:
-    """Return the rows of each optimizer, from how many each has."""
-    return [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
+def _rows(runs: Sequence[Run]) -> dict[Recipe, slice]:
+    """Return the rows of each recipe, evenly spaced since the runs are arranged."""
+    return {
+        recipe: slice(of_it[0], of_it[-1] + 1, of_it[1] - of_it[0] if len(of_it) > 1 else 1)
+        for recipe, of_it in _places(runs).items()
+    }
+
+
+def _places(runs: Sequence[Run]) -> dict[Recipe, list[int]]:
+    """Return the places of each recipe's runs."""
+    places: dict[Recipe, list[int]] = {}
+    for i, run in enumerate(runs):
+        places.setdefault(run.recipe, []).append(i)
+    return places
 
 
 @dataclass(slots=True)
@@ -107,7 +135,7 @@ class _Record:
 
 
 def train_stack(task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
-    """Train runs as one stack, in the order in which they are given.
+    """Train runs as one stack.
 
     Copies that `stopping` gives up leave the stack at the next look, and the rest goes on without
     them. The host waits for the device at looks, and where the task measures on held-out data.
@@ -119,9 +147,10 @@ class _Follower:
     def __init__(self, task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> None:
         self.task, self.stopping = task, stopping
         self.steps = runs[0].steps
-        self.stack = Stack(task, runs)
+        order = arranged(runs)
+        self.stack = Stack(task, [runs[i] for i in order])
         sizes = self.stack.state_bytes()
-        self.records = [_Record(run, i, sizes[i]) for i, run in enumerate(runs)]
+        self.records = [_Record(runs[i], i, size) for i, size in zip(order, sizes, strict=True)]
         self.traces: dict[int, Trace] = {}
         self._fresh: list[tuple[int, Tensor | list[float]]] = []
 
@@ -202,6 +231,7 @@ class _Follower:
             else:
                 going.append(row)
         if len(going) < len(self.records):
-            self.records = [self.records[i] for i in going]
+            order = arranged([self.records[i].run for i in going])
+            self.records = [self.records[going[i]] for i in order]
             if going:
-                self.stack.keep(going)
+                self.stack.keep([going[i] for i in order])

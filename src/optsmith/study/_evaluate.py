@@ -68,7 +68,7 @@ def evaluate(
         if study is not None:
             store = Store.open(storage, study, direction=task.objective.direction)
             shelf = Shelf(stack.enter_context(store))
-            shelf.begin(task, protocol, device)
+        bench.stacking = shelf.begin(task, protocol, device)
         executor = stack.enter_context(make_executor(evaluate_job, bench, workers, time_limit))
         rows = [row for row in map(shelf.known, chosen) if row is not None]
         missing = [r for name, r in chosen.items() if shelf.known(name) is None]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from optsmith._errors import OptsmithError, StudyError, TaskError
-from optsmith.evaluation import train_once
+from optsmith.evaluation import Stacking, choose_stacking, train_once
 from optsmith.rules import Rule
 from optsmith.task import Protocol, Run, Task
 
@@ -54,3 +56,15 @@ def check_signal(now: float, before: float, study: str) -> None:
             f"the study {study} was made with another model or data: the task's signal"
             f" after two steps was {before:.6g}, now it is {now:.6g}; give another --study"
         )
+
+
+def stacking_of(task: Task, device: str, about: Mapping[str, Any] | None = None) -> Stacking:
+    """Return which runs are trained together: as a study has it, or as it is found out now.
+
+    Args:
+        task: The task.
+        device: Where it is trained.
+        about: What a study says of its task.
+    """
+    kept = (about or {}).get("stacking")
+    return choose_stacking(task, torch.device(device)) if kept is None else Stacking(**kept)

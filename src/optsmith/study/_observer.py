@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optsmith.evaluation import Evaluation
+from optsmith.evaluation import Evaluation, Stacking
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
 from optsmith.study._settings import Settings
 from optsmith.study._tally import Tally
@@ -19,6 +19,9 @@ class Observer:
         self, settings: Settings, searcher: Searcher, tally: Tally, workers: int, location: str
     ) -> None:
         """A search begins or goes on; `searcher` and `tally` can be read at any later call."""
+
+    def stacked(self, stacking: Stacking) -> None:
+        """It is known which runs are trained together, and if none, why."""
 
     def resumed(self, recorded: int) -> None:
         """The study already has evaluations, which are not done again."""

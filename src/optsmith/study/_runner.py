@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 from optsmith.evaluation import Evaluation, Status
-from optsmith.execution import Executor
+from optsmith.execution import Executor, Lost
 from optsmith.rules import Rule
 from optsmith.screening import Screening
 from optsmith.searchers import Candidate, Outcome, Searcher
-from optsmith.study._bench import as_evaluation
+from optsmith.study._bench import lost_evaluation
 from optsmith.study._observer import Observer
 from optsmith.study._tally import ACCEPTED, Tally
 
 AHEAD = 2
-"""Evaluations queued for each worker, so that none waits for the coordinator."""
+"""Jobs queued for each worker, so that none waits for the coordinator."""
 
 Known = Callable[[Candidate], Evaluation | None]
 Record = Callable[[Candidate, Evaluation], None]
@@ -45,11 +45,17 @@ class Runner:
     Candidates are told in the order in which they were asked, and no evaluation is begun that the
     searcher may not need; so the number of workers changes nothing but the time.
 
+    Candidates are evaluated side by side, in groups. Which ones make a group follows from what has
+    been told alone: as many as a group has room for, once so many are surely needed; fewer when
+    hardly any are under way. Nobody waits for the rest of a group, nor is one cut short because a
+    part of it is known from an earlier session: to the bit, a score may depend on its company.
+
     Args:
         searcher: Proposes.
         screen: Refuses without training, and recognises.
         key: The fingerprint under which equal rules are known; an empty one tells all apart.
         executor: Evaluates jobs of the stage `search`.
+        group: Candidates in a group.
         known: Returns the evaluation of a candidate when the study has it.
         record: Makes an evaluation durable.
         tally: Counts.
@@ -62,15 +68,17 @@ class Runner:
         screen: Callable[..., Screening],
         key: Key,
         executor: Executor,
+        group: int,
         known: Known,
         record: Record,
         tally: Tally,
         observer: Observer,
     ) -> None:
-        self.searcher, self.screen, self.key, self.executor = searcher, screen, key, executor
+        self.searcher, self.screen, self.key = searcher, screen, key
+        self.executor, self.group = executor, group
         self.known, self.record, self.tally, self.observer = known, record, tally, observer
         self._queue: deque[_Entry] = deque()
-        self._running: dict[Hashable, _Entry] = {}
+        self._running: dict[Hashable, list[_Entry]] = {}
         self._settled: dict[str, Outcome] = {}
         self._screenings: dict[Rule, Screening] = {}  # short rules are drawn again and again
         self._pending = 0  # evaluations that are not told yet, done or not
@@ -89,13 +97,32 @@ class Runner:
 
     def _fill(self) -> None:
         """Ask for candidates and begin their evaluations, as far as they are surely needed."""
-        while self._pending < min(self.searcher.need, AHEAD * self.executor.workers):
-            candidate = self.searcher.ask()
-            if candidate is None:
+        while size := self._next_size():
+            entries = self._next_group(size)
+            if not entries:
                 return
+            self._begin(entries)
+
+    def _next_size(self) -> int:
+        """Return how many candidates the next group has; 0 while there is none to begin.
+
+        How far ahead groups are begun depends on the workers, but not which groups these are: the
+        end of a level, where groups are small, is always in sight.
+        """
+        sure = self.searcher.need - self._pending
+        if self._pending >= self.group * AHEAD * self.executor.workers:
+            return 0
+        return self.group if sure >= self.group else sure if self._pending < self.group else 0
+
+    def _next_group(self, size: int) -> list[_Entry]:
+        """Ask until so many candidates are to be evaluated, or there are no more."""
+        entries: list[_Entry] = []
+        while len(entries) < size and (candidate := self.searcher.ask()) is not None:
             entry = self._enter(candidate)
-            self._pending += entry.is_evaluated
             self._queue.append(entry)
+            if entry.is_evaluated:
+                entries.append(entry)
+        return entries
 
     def _enter(self, candidate: Candidate) -> _Entry:
         screening = self._screenings.get(candidate.rule)
@@ -106,12 +133,21 @@ class Runner:
             entry.outcome = Outcome("refused", reason=screening.reason)
         elif entry.key and (entry.key in self._settled or self._is_ahead(entry.key)):
             entry.duplicate = True
-        elif (evaluation := self.known(candidate)) is not None:
-            entry.evaluation = evaluation
-        else:
-            self._running[candidate.id] = entry
-            self.executor.submit(candidate.id, ("search", candidate.rule))
         return entry
+
+    def _begin(self, entries: Sequence[_Entry]) -> None:
+        self._pending += len(entries)
+        known = [self.known(entry.candidate) for entry in entries]
+        if None in known:
+            self._submit(entries)
+            return
+        for entry, evaluation in zip(entries, known, strict=True):
+            entry.evaluation = evaluation
+
+    def _submit(self, entries: Sequence[_Entry]) -> None:
+        key = entries[0].candidate.id
+        self._running[key] = list(entries)
+        self.executor.submit(key, ("search", [entry.candidate.rule for entry in entries]))
 
     def _is_ahead(self, key: str) -> bool:
         return any(entry.key == key and entry.outcome is None for entry in self._queue)
@@ -144,6 +180,23 @@ class Runner:
 
     def _collect(self) -> None:
         for key, result in self.executor.wait():
-            entry = self._running.pop(key)
-            entry.evaluation = as_evaluation(entry.candidate.rule, result)
-            self.record(entry.candidate, entry.evaluation)
+            entries = self._running.pop(key)
+            if isinstance(result, Lost):
+                self._lose(entries, result)
+                continue
+            for entry, evaluation in zip(entries, result, strict=True):
+                self._settle(entry, evaluation)
+
+    def _lose(self, entries: Sequence[_Entry], lost: Lost) -> None:
+        """Find out which of a group it was that brought its worker down."""
+        if len(entries) == 1:
+            self._settle(entries[0], lost_evaluation(entries[0].candidate.rule, lost))
+            return
+        for entry in entries:
+            self._submit([entry])
+
+    def _settle(self, entry: _Entry, evaluation: Evaluation) -> None:
+        entry.evaluation = self.known(entry.candidate)
+        if entry.evaluation is None:
+            entry.evaluation = evaluation
+            self.record(entry.candidate, evaluation)

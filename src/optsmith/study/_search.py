@@ -12,13 +12,14 @@ from typing import Any
 import torch
 
 from optsmith._version import __version__
+from optsmith.evaluation import Stacking
 from optsmith.execution import Executor, default_workers, make_executor
 from optsmith.optim import Baseline, Recipe
 from optsmith.screening import Screen
 from optsmith.searchers import Searcher, searchers
 from optsmith.space import Space, spaces
 from optsmith.study._bench import Bench, evaluate_all, evaluate_job
-from optsmith.study._identity import check_signal, first_signal
+from optsmith.study._identity import check_signal, first_signal, stacking_of
 from optsmith.study._observer import Observer
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
@@ -27,6 +28,10 @@ from optsmith.study._store import Store
 from optsmith.study._study import Study
 from optsmith.study._tally import Tally
 from optsmith.task import Protocol, Task, check_device, find_task
+
+SIDE_BY_SIDE = 4
+"""Candidates that are evaluated together where runs are stacked: more gain little, and they are as
+many jobs less for workers to share."""
 
 
 def search(
@@ -119,8 +124,8 @@ def search(
         make_executor(evaluate_job, bench, workers, time_limit) as executor,
         Store.open(storage, name, direction=task.objective.direction) as store,
     ):
-        _begin(store, settings, task, signal)
-        _run(settings, space, task, store, executor, recipes, observer or Observer())
+        bench.stacking = _begin(store, settings, task, signal)
+        _run(settings, space, bench, store, executor, recipes, observer or Observer())
         return Study(store)
 
 
@@ -132,24 +137,31 @@ def _space(space: Space | str) -> Space:
     return spaces[space]
 
 
-def _begin(store: Store, settings: Settings, task: Task, signal: float) -> None:
-    """Write down what the study is about, or check that it is about the same."""
+def _begin(store: Store, settings: Settings, task: Task, signal: float) -> Stacking:
+    """Write down what the study is about, or check that it is about the same.
+
+    Returns how runs are trained, which must not change on the way.
+    """
     stored = store.attrs
     if "settings" in stored:
         settings.check_continues(stored["settings"], store.name)
         check_signal(signal, stored["about"]["first_signal"], store.name)
+        stacking = stacking_of(task, settings.device, stored["about"])
     else:
+        stacking = stacking_of(task, settings.device)
         about = {
             "description": task.description,
             "applied": task.applied,
             "usage": task.usage,
             "objective": asdict(task.objective),
             "first_signal": signal,
+            "stacking": asdict(stacking),
             "versions": _versions(),
             "created": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         }
         store.set_attr("about", about)
     store.set_attr("settings", settings.to_json())
+    return stacking
 
 
 def _versions() -> dict[str, str]:
@@ -164,23 +176,25 @@ def _versions() -> dict[str, str]:
 def _run(
     settings: Settings,
     space: Space,
-    task: Task,
+    bench: Bench,
     store: Store,
     executor: Executor,
     compare: list[Baseline],
     observer: Observer,
 ) -> None:
+    objective, stacking = bench.task.objective, bench.stacking or Stacking()
     searcher: Searcher = searchers[settings.algorithm](
         space,
         settings.budget,
         settings.seed,
-        task.objective.direction,
+        objective.direction,
         levels=settings.levels,
         count_all=settings.count_all,
     )
-    tally = Tally(task.objective)
+    tally = Tally(objective)
     recorder = Recorder(store, searcher, tally, observer)
     observer.started(settings, searcher, tally, executor.workers, store.location)
+    observer.stacked(stacking)
     if recorder.count:
         observer.resumed(recorder.count)
     screen = Screen(
@@ -188,9 +202,11 @@ def _run(
         trajectory=Screen().trajectory if settings.trajectory else None,
         seed=settings.seed,
     )
+    # A time limit is that of one candidate.
+    is_stacked = stacking.copies > 1 and settings.time_limit is None
     try:
         Runner(
-            searcher, screen, _KEYS[settings.dedupe], executor,
+            searcher, screen, _KEYS[settings.dedupe], executor, SIDE_BY_SIDE if is_stacked else 1,
             recorder.known, recorder.record, tally, recorder,
         ).run()  # fmt: skip
         best: list[Recipe] = [c.rule for c, _ in tally.best(settings.proposals)]

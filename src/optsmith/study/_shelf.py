@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict
 
 from optsmith._errors import StudyError
-from optsmith.evaluation import Evaluation
-from optsmith.study._identity import check_signal, first_signal
+from optsmith.evaluation import Evaluation, Stacking
+from optsmith.study._identity import check_signal, first_signal, stacking_of
 from optsmith.study._store import Store
 from optsmith.study._study import final_key
 from optsmith.task import Protocol, Task
@@ -26,14 +26,16 @@ class Shelf:
         self.store = store
         self._attrs = store.attrs if store else {}
 
-    def begin(self, task: Task, protocol: Protocol, device: str) -> None:
+    def begin(self, task: Task, protocol: Protocol, device: str) -> Stacking:
         """Write down what is evaluated, or check that it is the same as before.
+
+        Returns which runs are trained together, which must not change on the way.
 
         Raises:
             StudyError: It is not, or the study is that of a search.
         """
         if self.store is None:
-            return
+            return stacking_of(task, device)
         name = self.store.name
         if "settings" in self._attrs:
             raise StudyError(f"the study {name} is that of a search: give another --study")
@@ -42,8 +44,10 @@ class Shelf:
         about = json.loads(json.dumps(settings))
         before = self._attrs.get(_EVALUATES)
         if before is None:
-            self.store.set_attr(_EVALUATES, {**about, "first_signal": signal})
-            return
+            stacking = stacking_of(task, device)
+            found = {"first_signal": signal, "stacking": asdict(stacking)}
+            self.store.set_attr(_EVALUATES, about | found)
+            return stacking
         for key, value in about.items():
             if before.get(key) != value:
                 raise StudyError(
@@ -51,6 +55,7 @@ class Shelf:
                     " what it was made with, or another --study"
                 )
         check_signal(signal, before["first_signal"], name)
+        return stacking_of(task, device, before)
 
     def known(self, recipe: str) -> Evaluation | None:
         """Return the evaluation of a recipe that was there from the start."""
