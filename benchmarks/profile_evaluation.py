@@ -1,8 +1,9 @@
 """Where the time of an evaluation goes, and what square roots cost: the figures of profile.md.
 
-    python benchmarks/profile_evaluation.py [--rules 4] [--output FILE]
+    python benchmarks/profile_evaluation.py [--rules 12] [--output FILE]
 
-Random rules on MNISTNET by the paper's protocol, in stacks, on one thread, under torch's profiler.
+Random rules on MNISTNET by the paper's protocol, four side by side, on one thread, under torch's
+profiler.
 Square roots of as many numbers as a stack of ten has weights, by torch and by way of `rsqrt`, in
 turns; medians.
 """
@@ -19,8 +20,9 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from lr_search import draw
-from optsmith.evaluation import evaluate_recipe
+from optsmith.evaluation import evaluate_recipes
 from optsmith.optim._stack import _square_root
+from optsmith.study._search import SIDE_BY_SIDE
 from optsmith.task import find_task
 from report import header
 
@@ -32,10 +34,10 @@ def shares(count: int) -> list[str]:
     task = find_task("mnistnet")
     stage = task.preset("paper").protocol.search_stage
     rules = draw(count, seed=5)
-    evaluate_recipe(task, rules[0], stage)
+    evaluate_recipes(task, rules[:1], stage)
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
-        for rule in rules:
-            evaluate_recipe(task, rule, stage)
+        for i in range(0, count, SIDE_BY_SIDE):
+            evaluate_recipes(task, rules[i : i + SIDE_BY_SIDE], stage)
     events = profiler.key_averages()
     total = sum(e.self_cpu_time_total for e in events)
     top = sorted(events, key=lambda e: -e.self_cpu_time_total)[:ROWS]
@@ -78,7 +80,7 @@ def roots() -> list[str]:
 
 
 @click.command()
-@click.option("--rules", "count", default=4, show_default=True)
+@click.option("--rules", "count", default=12, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
 def main(count: int, output: Path | None) -> None:
     """Print shares of the time, and ratios."""

@@ -1,19 +1,18 @@
-"""How fast candidates are evaluated: stacked, by the plain loop, and by arithmetic alone.
+"""How fast a search evaluates: in stacks, by the plain loop, and by arithmetic alone.
 
-    python benchmarks/search_speed.py [--rules 16] [--repeats 5] [--output FILE]
+    python benchmarks/search_speed.py [--budget 32] [--repeats 3] [--output FILE]
 
-The same random rules are evaluated by the paper's protocol on MNISTNET (10 learning rates, then 10
-seeds, 100 steps each) as a search does it, four rules side by side; and by the plain loop: one copy
-at a time, data in memory, the way a careful person would write it. The bound: the floating-point operations of all trained steps over
-the measured rate of this machine's matrix products, the first layer of ten copies as one product.
-Repeats alternate; medians are shown.
+A level of the paper's search on MNISTNET, with its screening but without a store: 32 evaluations of
+10 learning rates, then 10 seeds, 100 steps each. Workers have started before. The plain loop trains
+one copy at a time, data in memory, the way a careful person would write it. The bound: the
+floating-point operations of all trained steps over the measured rate of this machine's matrix
+products, the first layer of ten copies as one product. Repeats alternate; medians are shown.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -21,13 +20,15 @@ from pathlib import Path
 import click
 import torch
 
-from lr_search import draw
-from optsmith import Rule
+from optsmith import spaces
 from optsmith.evaluation import Evaluation, Stacking, choose_stacking
 from optsmith.execution import Executor, make_executor
-from optsmith.study import Bench, evaluate_job
+from optsmith.screening import Screen
+from optsmith.searchers import MonteCarloTree
+from optsmith.study import Bench, Observer, Tally, evaluate_job
+from optsmith.study._runner import Runner
 from optsmith.study._search import SIDE_BY_SIDE
-from optsmith.task import find_task
+from optsmith.task import Task, find_task
 from report import header
 
 BATCH, WIDTHS = 128, (784, 20, 10)
@@ -54,35 +55,28 @@ def rate(batches: int, copies: int = 10) -> float:
     return 4 * BATCH * WIDTHS[0] * WIDTHS[1] * copies / statistics.median(times)
 
 
-def evaluate(executor: Executor, rules: list[Rule], group: int = SIDE_BY_SIDE) -> list[Evaluation]:
-    """Evaluate rules in groups, as a search does."""
-    groups = [rules[i : i + group] for i in range(0, len(rules), group)]
-    for i, together in enumerate(groups):
-        executor.submit(i, ("search", together))
+def search(task: Task, executor: Executor, group: int, budget: int) -> tuple[float, int]:
+    """Return seconds of a search of one level, and the steps that it trained."""
+    searcher = MonteCarloTree(spaces["paper"], budget, levels=1, count_all=True)
     done: list[Evaluation] = []
-    while len(done) < len(rules):
-        done += [e for _, found in executor.wait() for e in found]
-    return done
-
-
-def timed(work: Callable[[], list[Evaluation]]) -> tuple[float, int]:
-    """Return seconds, and steps trained."""
     start = time.perf_counter()
-    done = work()
+    Runner(
+        searcher, Screen(trajectory=None), lambda s: s.fingerprint, executor, group,
+        lambda candidate: None, lambda candidate, evaluation: done.append(evaluation),
+        Tally(task.objective), Observer(),
+    ).run()  # fmt: skip
     return time.perf_counter() - start, sum(e.trained for e in done)
 
 
 @click.command()
-@click.option("--rules", "count", default=16, show_default=True)
-@click.option("--repeats", default=5, show_default=True)
+@click.option("--budget", default=32, show_default=True, help="Evaluations.")
+@click.option("--repeats", default=3, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
-def main(count: int, repeats: int, output: Path | None) -> None:
+def main(budget: int, repeats: int, output: Path | None) -> None:
     """Print evaluations a minute and their ratios."""
     torch.set_num_threads(1)
     task = find_task("mnistnet")
-    stage = task.preset("paper").protocol.search_stage
-    rules = draw(count, seed=5)
-    stages = {"search": stage}
+    stages = {"search": task.preset("paper").protocol.search_stage}
     stacking = choose_stacking(task, torch.device("cpu"))
     plain = Bench(task, stages, stacking=Stacking())
     bench = Bench(task, stages, stacking=stacking)
@@ -93,28 +87,27 @@ def main(count: int, repeats: int, output: Path | None) -> None:
 
         alone, one, two = executor(plain, 0), executor(bench, 1), executor(bench, 2)
         ways = {
-            "plain loop": lambda: evaluate(alone, rules),
-            "1 worker, rules one by one": lambda: evaluate(one, rules, group=1),
-            "1 worker": lambda: evaluate(one, rules),
-            "2 workers": lambda: evaluate(two, rules),
+            "plain loop": (alone, 1),
+            "1 worker, rules one by one": (one, 1),
+            "1 worker": (one, SIDE_BY_SIDE),
+            "2 workers": (two, SIDE_BY_SIDE),
         }
         for started in (alone, one, two):
-            evaluate(started, rules[:2], group=1)  # what is done once is not counted
+            search(task, started, group=1, budget=2)
         times: dict[str, list[float]] = {way: [] for way in ways}
         rates = []
         for _ in range(repeats):
             rates.append((rate(batches=1), rate(batches=10)))
-            for way, work in ways.items():
-                seconds, steps = timed(work)
+            for way, (on, group) in ways.items():
+                seconds, steps = search(task, on, group, budget)
                 times[way].append(seconds)
     shared, own = map(statistics.median, zip(*rates, strict=True))
     bound = steps * flops() / shared
     median = {way: statistics.median(values) for way, values in times.items()}
     lines = [
         *header(),
-        f"task     mnistnet, paper preset, {count} random rules, {steps} steps;"
-        f" medians of {repeats}",
-        f"stacks   of up to {stacking.copies} copies, {SIDE_BY_SIDE} rules side by side",
+        f"task     mnistnet, paper preset, {budget} evaluations, {steps} steps; medians of {repeats}",
+        f"stacks   of up to {stacking.copies} copies, up to {SIDE_BY_SIDE} rules side by side",
         f"bound    {flops() / 1e6:.2f} MFLOP a step at {shared / 1e9:.0f} GFLOPS on one core:"
         f" {bound:.2f} s; ten small products reach {own / 1e9:.0f}",
         "",
@@ -124,7 +117,7 @@ def main(count: int, repeats: int, output: Path | None) -> None:
     for way, value in median.items():
         lines.append(
             f"{way:<28}{value:>7.2f}{min(times[way]):>7.2f}{max(times[way]):>7.2f}"
-            f"{60 * count / value:>12.0f}{median['plain loop'] / value:>9.2f}{value / bound:>9.2f}"
+            f"{60 * budget / value:>12.0f}{median['plain loop'] / value:>9.2f}{value / bound:>9.2f}"
             f"{value / steps * 1e3:>11.3f}"
         )
     gain = median["1 worker"] / median["2 workers"]

@@ -15,9 +15,6 @@ from optsmith.study._bench import lost_evaluation
 from optsmith.study._observer import Observer
 from optsmith.study._tally import ACCEPTED, Tally
 
-AHEAD = 2
-"""Jobs queued for each worker, so that none waits for the coordinator."""
-
 Known = Callable[[Candidate], Evaluation | None]
 Record = Callable[[Candidate, Evaluation], None]
 Key = Callable[[Screening], str]
@@ -45,17 +42,17 @@ class Runner:
     Candidates are told in the order in which they were asked, and no evaluation is begun that the
     searcher may not need; so the number of workers changes nothing but the time.
 
-    Candidates are evaluated side by side, in groups. Which ones make a group follows from what has
-    been told alone: as many as a group has room for, once so many are surely needed; fewer when
-    hardly any are under way. Nobody waits for the rest of a group, nor is one cut short because a
-    part of it is known from an earlier session: to the bit, a score may depend on its company.
+    Candidates are evaluated side by side, in groups. To the bit, a score may depend on its company;
+    so which candidates make a group follows from what has been told alone. They are begun as soon
+    as they are surely needed, and the last ones in smaller groups, for workers to end together. A
+    group of which a part is known from an earlier session is evaluated whole.
 
     Args:
         searcher: Proposes.
         screen: Refuses without training, and recognises.
         key: The fingerprint under which equal rules are known; an empty one tells all apart.
         executor: Evaluates jobs of the stage `search`.
-        group: Candidates in a group.
+        group: Candidates in a group, at most.
         known: Returns the evaluation of a candidate when the study has it.
         record: Makes an evaluation durable.
         tally: Counts.
@@ -104,15 +101,11 @@ class Runner:
             self._begin(entries)
 
     def _next_size(self) -> int:
-        """Return how many candidates the next group has; 0 while there is none to begin.
-
-        How far ahead groups are begun depends on the workers, but not which groups these are: the
-        end of a level, where groups are small, is always in sight.
-        """
-        sure = self.searcher.need - self._pending
-        if self._pending >= self.group * AHEAD * self.executor.workers:
-            return 0
-        return self.group if sure >= self.group else sure if self._pending < self.group else 0
+        """Return how many candidates the next group has; 0 when no more are surely needed."""
+        sure, size = self.searcher.need - self._pending, self.group
+        while size > 1 and sure <= size:
+            size //= 2
+        return min(size, sure)
 
     def _next_group(self, size: int) -> list[_Entry]:
         """Ask until so many candidates are to be evaluated, or there are no more."""
