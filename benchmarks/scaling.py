@@ -1,19 +1,22 @@
-"""How the cost of evaluating a rule grows: with the width of the network, and with workers.
+"""How the cost of an evaluation grows: with the stack, the network's width, and workers.
 
     python benchmarks/scaling.py [--repeats 3] [--output FILE] [--plot docs/scaling.svg]
 
-A rule is evaluated as in the paper's protocol: 10 learning rates, then 10 seeds, 100 steps each, on
-networks 784-WIDTH-10 with random data of MNIST's shape. In stacks as the library decides, beside
-the plain loop; wide networks are trained plainly either way. benchmarks/stacking.py has the size of
-the stack.
+Rules are evaluated as in the paper's protocol: 10 learning rates, then 10 seeds, 100 steps each, on
+networks 784-WIDTH-10 with random data of MNIST's shape; four rules side by side, in stacks of the
+size that the library chooses or of a given one, on one core. The plain loop trains one copy at a
+time. Repeats of all sizes are interleaved; medians are shown.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import torch
@@ -21,15 +24,19 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from optsmith import Task, zoo
-from optsmith.evaluation import evaluate_recipe
+from optsmith.evaluation import Stacking, choose_stacking, evaluate_recipes
 from optsmith.execution import make_executor
-from optsmith.study import Bench, evaluate_all, evaluate_job
+from optsmith.study import Bench, evaluate_job
+from optsmith.study._search import SIDE_BY_SIDE
 from optsmith.task._mnistnet import mlp
+from panels import Line, Panel, draw
 from report import header
-from search_speed import plain
 
 WIDTHS = (20, 40, 80, 160, 320, 640)
-RULE = zoo["mnist1"].rule
+SIZES = (1, 2, 4, 8, 16, 32, 64)
+WORKERS = (1, 2)
+RULES = [zoo[name].rule for name in ("mnist1", "adam", "sgd", "rmsprop")]
+Key = TypeVar("Key", bound=Hashable)
 
 
 def network(width: int) -> Task:
@@ -41,111 +48,125 @@ def network(width: int) -> Task:
     return Task.from_module(make, (images, labels), cross_entropy, steps=1000, name=f"{width}")
 
 
-def seconds(task: Task, repeats: int) -> tuple[float, float]:
-    """Return the median seconds of an evaluation: as the library does it, and plainly."""
-    stage = task.preset("paper").protocol.search_stage
-    times: dict[str, list[float]] = {"stacked": [], "plain": []}
-    evaluate_recipe(task, RULE, task.preset("smoke").protocol.search_stage)
+def parameters(width: int) -> int:
+    """Return the parameters of a network."""
+    return 784 * width + width + 10 * width + 10
+
+
+def rates(work: Mapping[Key, Callable[[], int]], repeats: int) -> dict[Key, float]:
+    """Return evaluations a second; each piece of work says how many it did."""
+    times: dict[Key, list[float]] = {key: [] for key in work}
     for _ in range(repeats):
-        start = time.perf_counter()
-        evaluate_recipe(task, RULE, stage)
-        times["stacked"].append(time.perf_counter() - start)
-        with plain():
+        for key, run in work.items():
             start = time.perf_counter()
-            evaluate_recipe(task, RULE, stage)
-            times["plain"].append(time.perf_counter() - start)
-    return statistics.median(times["stacked"]), statistics.median(times["plain"])
+            count = run()
+            times[key].append((time.perf_counter() - start) / count)
+    return {key: 1 / statistics.median(values) for key, values in times.items()}
 
 
-def rate(task: Task, workers: int, count: int, repeats: int) -> float:
-    """Return evaluations a minute with worker processes, their start not counted."""
-    rules = [entry.rule for entry in list(zoo.values())[:count]]
-    bench = Bench(task, {"search": task.preset("paper").protocol.search_stage})
-    with make_executor(evaluate_job, bench, workers) as executor:
-        list(evaluate_all(executor, "search", rules[:workers]))
-        times = []
-        for _ in range(repeats):
-            start = time.perf_counter()
-            list(evaluate_all(executor, "search", rules))
-            times.append(time.perf_counter() - start)
-    return 60 * count / statistics.median(times)
+def evaluation(task: Task, stacking: Stacking, count: int = len(RULES)) -> Callable[[], int]:
+    """Return the evaluation of so many rules side by side."""
+    stage = task.preset("paper").protocol.search_stage
+    return lambda: len(evaluate_recipes(task, RULES[:count], stage, stacking=stacking))
 
 
-def plot(rows: list[tuple[int, float, float]]) -> str:
-    """Return a chart of both ways against the width, on logarithmic axes, as SVG."""
-    from math import log10
+def by_size(repeats: int) -> dict[int, float]:
+    """Return evaluations a second in stacks of several sizes, 1 being the plain loop."""
+    task = network(WIDTHS[0])
+    stacking = choose_stacking(task, torch.device("cpu"))
+    sizes = {n: replace(stacking, copies=n) for n in SIZES}
+    return rates({n: evaluation(task, s, 1 if n == 1 else 4) for n, s in sizes.items()}, repeats)
 
-    left, right, top, bottom = 70, 610, 20, 300
-    high = log10(max(max(r[1:]) for r in rows)) + 0.1
-    low = log10(min(min(r[1:]) for r in rows)) - 0.1
 
-    def x(width: int) -> float:
-        share = (log10(width) - log10(WIDTHS[0])) / (log10(WIDTHS[-1]) - log10(WIDTHS[0]))
-        return left + share * (right - left)
+def by_width(repeats: int) -> tuple[dict[int, Stacking], dict[tuple[int, str], float]]:
+    """Return what the library chose, and evaluations a second: its way, and plainly."""
+    tasks = {width: network(width) for width in WIDTHS}
+    chosen = {w: choose_stacking(task, torch.device("cpu")) for w, task in tasks.items()}
+    ours = {(w, "library"): evaluation(task, chosen[w]) for w, task in tasks.items()}
+    plain = {(w, "plain"): evaluation(task, Stacking(), 1) for w, task in tasks.items()}
+    return chosen, rates(ours | plain, repeats)
 
-    def y(value: float) -> float:
-        return bottom - (log10(value) - low) / (high - low) * (bottom - top)
 
-    def line(column: int, colour: str, name: str, away: int) -> str:
-        points = " ".join(f"{x(int(r[0])):.1f},{y(r[column]):.1f}" for r in rows)
-        at = rows[2]
-        return (
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
-            f'<text x="{x(at[0]):.0f}" y="{y(at[column]) + away:.0f}" fill="{colour}"'
-            f' text-anchor="start">{name}</text>'
-        )
+def by_workers(repeats: int, count: int = 32) -> dict[int, float]:
+    """Return evaluations a second with worker processes, their start not counted."""
+    task = network(WIDTHS[0])
+    rules = (RULES * count)[:count]
+    stacking = choose_stacking(task, torch.device("cpu"))
+    bench = Bench(task, {"search": task.preset("paper").protocol.search_stage}, stacking=stacking)
+    found = {}
+    for workers in WORKERS:
+        with make_executor(evaluate_job, bench, workers) as executor:
 
-    marks = [v for e in range(-2, 4) for v in (10.0**e, 3 * 10.0**e) if low <= log10(v) <= high]
-    grid = "".join(
-        f'<path d="M{left} {y(v):.1f}H{right}" stroke="#8884"/>'
-        f'<text x="{left - 8}" y="{y(v) + 4:.1f}" text-anchor="end">{v:g} s</text>'
-        for v in marks
-    )
-    names = "".join(
-        f'<text x="{x(w):.1f}" y="{bottom + 20}" text-anchor="middle">{w}</text>' for w in WIDTHS
-    )
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 350" font-family="sans-serif"'
-        ' font-size="13" fill="#777"><title>Seconds to evaluate one rule by the paper\'s protocol'
-        f" against the width of the hidden layer</title>{grid}{names}"
-        f'<text x="{(left + right) / 2}" y="342" text-anchor="middle">'
-        "width of the hidden layer</text>"
-        f"{line(2, '#888', 'plain loop', -12)}"
-        f"{line(1, '#c2410c', 'as the library does it', 26)}</svg>\n"
+            def run() -> int:
+                groups = range(0, count, SIDE_BY_SIDE)
+                for i in groups:
+                    executor.submit(i, ("search", rules[i : i + SIDE_BY_SIDE]))
+                done = 0
+                while done < len(groups):
+                    done += len(executor.wait())
+                return count
+
+            run()
+            found[workers] = rates({workers: run}, repeats)[workers]
+    return found
+
+
+def picture(
+    sizes: Mapping[int, float],
+    widths: Mapping[tuple[int, str], float],
+    workers: Mapping[int, float],
+) -> str:
+    """Return the three tables as charts."""
+
+    def line(way: str) -> list[tuple[float, float]]:
+        return [(w, widths[w, way]) for w in WIDTHS]
+
+    return draw(
+        "Evaluations a second on one core, against stack size, width and workers",
+        [
+            Panel("copies in a stack", [Line("", list(sizes.items()))]),
+            Panel(
+                "width of the hidden layer",
+                [Line("plain loop", line("plain"), muted=True), Line("library", line("library"))],
+            ),
+            Panel("workers", [Line("", list(workers.items()))]),
+        ],
     )
 
 
 @click.command()
 @click.option("--repeats", default=3, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), help="Also write the table here.")
-@click.option("--plot", "picture", type=click.Path(path_type=Path), help="Where to draw it.")
-def main(repeats: int, output: Path | None, picture: Path | None) -> None:
-    """Print seconds an evaluation, and evaluations a minute."""
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the tables here.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Where to draw them.")
+def main(repeats: int, output: Path | None, plot: Path | None) -> None:
+    """Print evaluations a second."""
     torch.set_num_threads(1)
-    rows = [(width, *seconds(network(width), repeats)) for width in WIDTHS]
+    sizes = by_size(repeats)
+    chosen, widths = by_width(repeats)
+    workers = by_workers(repeats)
     lines = [
         *header(),
-        f"rule     {RULE}; medians of {repeats}; seconds for one evaluation (2 000 steps)",
+        f"medians of {repeats}; an evaluation is 2 000 steps; rules: {', '.join(map(str, RULES))}",
         "",
-        f"{'width':>8}{'parameters':>12}{'library':>10}{'plain':>10}{'plain / it':>12}",
+        f"{'copies in a stack':>18}{'evaluations / s':>17}{'/ plain':>9}     784-20-10",
+        *(f"{n:>18}{value:>17.3f}{value / sizes[1]:>9.2f}" for n, value in sizes.items()),
+        "",
+        f"{'width':>8}{'parameters':>12}{'stack':>7}{'evaluations / s':>17}{'plain':>8}{'/ plain':>9}",
         *(
-            f"{w:>8}{784 * w + w + 10 * w + 10:>12}{ours:>10.2f}{its:>10.2f}{its / ours:>12.2f}"
-            for w, ours, its in rows
+            f"{w:>8}{parameters(w):>12}{chosen[w].copies:>7}{widths[w, 'library']:>17.3f}"
+            f"{widths[w, 'plain']:>8.3f}{widths[w, 'library'] / widths[w, 'plain']:>9.2f}"
+            for w in WIDTHS
         ),
         "",
+        f"{'workers':>8}{'evaluations / s':>17}{'/ one':>7}     784-20-10",
+        *(f"{n:>8}{value:>17.3f}{value / workers[1]:>7.2f}" for n, value in workers.items()),
+        "",
     ]
-    task, one = network(20), 0.0
-    for workers in (1, 2):
-        found = rate(task, workers, 12, repeats)
-        one = one or found
-        lines.append(
-            f"{workers} workers: {found:.0f} evaluations a minute, {found / one:.2f} times"
-        )
-    click.echo("\n".join([*lines, ""]))
+    click.echo("\n".join(lines))
     if output:
-        output.write_text("\n".join([*lines, ""]))
-    if picture:
-        picture.write_text(plot(rows))
+        output.write_text("\n".join(lines))
+    if plot:
+        plot.write_text(picture(sizes, widths, workers))
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ def main(budget: int, repeats: int, output: Path | None) -> None:
     median = {way: statistics.median(values) for way, values in times.items()}
     lines = [
         *header(),
-        f"task     mnistnet, paper preset, {budget} evaluations, {steps} steps; medians of {repeats}",
+        f"task     mnistnet, paper preset, {budget} evaluations, {steps} steps;"
+        f" medians of {repeats}",
         f"stacks   of up to {stacking.copies} copies, up to {SIDE_BY_SIDE} rules side by side",
         f"bound    {flops() / 1e6:.2f} MFLOP a step at {shared / 1e9:.0f} GFLOPS on one core:"
         f" {bound:.2f} s; ten small products reach {own / 1e9:.0f}",
