@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
 
 WIDE, HIGH, LEFT, TOP, BOTTOM, GAP = 290, 270, 60, 36, 46, 24
 COLOUR, MUTED = "#c2410c", "#888"
+
+Scale = Callable[[float], float]
+"""From a number to its place in the picture."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def _panel(panel: Panel, left: float, low: float, high: float, *, named: bool) -
     )
 
 
-def _line(line: Line, across, up) -> str:  # type: ignore[no-untyped-def]
+def _line(line: Line, across: Scale, up: Scale) -> str:
     colour = MUTED if line.muted else COLOUR
     places = [(across(x), up(y)) for x, y in line.points]
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
