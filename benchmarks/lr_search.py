@@ -17,9 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+import torch
 
 from optsmith import Rule, Screen, spaces
-from optsmith.evaluation import Evaluation
+from optsmith.evaluation import Evaluation, choose_stacking
 from optsmith.execution import make_executor
 from optsmith.study import Bench, evaluate_all, evaluate_job
 from optsmith.task import find_task
@@ -85,7 +86,8 @@ def main(task: str, count: int, seed: int, workers: int, output: Path | None) ->
     found = find_task(task)
     stage = found.preset("paper").protocol.search_stage
     rules = draw(count, seed)
-    bench = Bench(found, {way: replace(stage, lr_search=way) for way in WAYS})
+    stages = {way: replace(stage, lr_search=way) for way in WAYS}
+    bench = Bench(found, stages, stacking=choose_stacking(found, torch.device("cpu")))
     with make_executor(evaluate_job, bench, workers) as executor:
         results = {way: {e.recipe: e for e in evaluate_all(executor, way, rules)} for way in WAYS}
     lines = [

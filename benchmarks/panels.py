@@ -97,7 +97,7 @@ def _line(line: Line, across: Scale, up: Scale) -> str:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in places)
     x, y = places[0]
-    away = 20 if line.muted else -12
+    away = 34 if line.muted else -12
     return (
         f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>{dots}'
         f'<text x="{x:.0f}" y="{y + away:.0f}" fill="{colour}">{escape(line.name)}</text>'

@@ -135,7 +135,7 @@ def picture(
     return draw(
         "Evaluations a second",
         [
-            Panel("copies in a stack", [Line("", list(sizes.items()))]),
+            Panel("copies in a stack (1: the plain loop)", [Line("", list(sizes.items()))]),
             Panel(
                 "width of the hidden layer",
                 [Line("plain loop", line("plain"), muted=True), Line("library", line("library"))],

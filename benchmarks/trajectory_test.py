@@ -13,10 +13,11 @@ import math
 from pathlib import Path
 
 import click
+import torch
 
 from lr_search import draw
 from optsmith import Rule, Screen
-from optsmith.evaluation import Evaluation
+from optsmith.evaluation import Evaluation, choose_stacking
 from optsmith.execution import make_executor
 from optsmith.study import Bench, evaluate_all, evaluate_job
 from optsmith.task import find_task
@@ -42,7 +43,8 @@ def main(task: str, count: int, seed: int, workers: int, output: Path | None) ->
     """Print what the test would have refused."""
     found = find_task(task)
     rules = draw(count, seed, Screen.paper())
-    bench = Bench(found, {"search": found.preset("paper").protocol.search_stage})
+    stages = {"search": found.preset("paper").protocol.search_stage}
+    bench = Bench(found, stages, stacking=choose_stacking(found, torch.device("cpu")))
     with make_executor(evaluate_job, bench, workers) as executor:
         *trained, sgd = sorted(
             evaluate_all(executor, "search", [*rules, Rule.parse("g")]),
