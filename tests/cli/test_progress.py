@@ -39,6 +39,11 @@ def test_a_file_gets_plain_lines(tmp_path, monkeypatch):
     assert "comparing 1 recipe at full length on fresh seeds" in shown
 
 
+def test_why_runs_are_trained_one_at_a_time_is_said_once(tmp_path):
+    shown = watch(tmp_path, PlainProgress, terminal=False)
+    assert shown.count("trained one at a time: the task has a training loop of its own") == 1
+
+
 def test_a_search_that_goes_on_says_so(tmp_path):
     watch(tmp_path, PlainProgress, terminal=False)
     shown = watch(tmp_path, PlainProgress, terminal=False, budget=8)
