@@ -64,8 +64,8 @@ def examine(task: Task, device: torch.device) -> Footprint:
         with warnings.catch_warnings():
             # vmap warns when all it can do is a loop.
             warnings.filterwarnings("error", message="There is a performance drop")
-            # One batch for all copies; one for each seed; and shared unevenly.
-            for seeds in ([0, 0], [0, 1], [0, 0, 1]):
+            # One batch for all copies; one for each; and shared, evenly and unevenly.
+            for seeds in ([0, 0], [0, 1], [0, 0, 1, 1], [0, 0, 1]):
                 footprint = _compare(task, seeds, device)
                 if device.type == "cpu" and footprint.activations > MOST_ACTIVATIONS:
                     raise NotStackableError(_BUSY)

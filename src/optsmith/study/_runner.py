@@ -77,6 +77,7 @@ class Runner:
         self._queue: deque[_Entry] = deque()
         self._running: dict[Hashable, list[_Entry]] = {}
         self._settled: dict[str, Outcome] = {}
+        self._ahead: set[str] = set()  # keys of what is being evaluated
         self._screenings: dict[Rule, Screening] = {}  # short rules are drawn again and again
         self._pending = 0  # evaluations that are not told yet, done or not
 
@@ -115,6 +116,7 @@ class Runner:
             self._queue.append(entry)
             if entry.is_evaluated:
                 entries.append(entry)
+                self._ahead.add(entry.key)
         return entries
 
     def _enter(self, candidate: Candidate) -> _Entry:
@@ -124,7 +126,7 @@ class Runner:
         entry = _Entry(candidate, self.key(screening))
         if not screening.ok:
             entry.outcome = Outcome("refused", reason=screening.reason)
-        elif entry.key and (entry.key in self._settled or self._is_ahead(entry.key)):
+        elif entry.key and (entry.key in self._settled or entry.key in self._ahead):
             entry.duplicate = True
         return entry
 
@@ -142,9 +144,6 @@ class Runner:
         self._running[key] = list(entries)
         self.executor.submit(key, ("search", [entry.candidate.rule for entry in entries]))
 
-    def _is_ahead(self, key: str) -> bool:
-        return any(entry.key == key and entry.outcome is None for entry in self._queue)
-
     def _outcome(self, entry: _Entry) -> Outcome | None:
         """Return what became of the first of the queue; None while its evaluation runs."""
         if entry.outcome is not None:
@@ -161,6 +160,7 @@ class Runner:
     def _tell(self, entry: _Entry, outcome: Outcome) -> None:
         if entry.evaluation is not None and entry.key:
             self._settled[entry.key] = outcome
+            self._ahead.discard(entry.key)
         self._pending -= entry.is_evaluated
         level = self.searcher.level
         self.searcher.tell(entry.candidate, outcome)
@@ -168,6 +168,7 @@ class Runner:
         self.observer.told(entry.candidate, outcome, entry.evaluation)
         if self.searcher.level != level:
             self._queue.clear()  # nothing in it was begun
+            self._ahead.clear()
             self._pending = 0
             self.observer.decided(self.searcher.decisions[-1])
 
