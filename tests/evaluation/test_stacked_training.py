@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import replace
 from functools import partial
@@ -10,39 +9,30 @@ from inspect import signature
 
 import pytest
 import torch
+from stack_samples import (
+    CPU,
+    LRS,
+    PROTOCOL,
+    SEEDS,
+    STEPS,
+    digits,
+    never,
+    perceptron,
+    runs_of,
+    same,
+    sorting,
+)
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from optsmith import Protocol, Rule, Run, Task, zoo
-from optsmith.evaluation import Stacking, _choose_stacking, _stacked, _stacking, _train, train_once
-from optsmith.evaluation._choose_stacking import choose_stacking
-from optsmith.evaluation._examine import NotStackableError, examine
+from optsmith import Rule, Run, Task, zoo
+from optsmith.evaluation import Stacking, _stacked, _stacking, _train, train_once
+from optsmith.evaluation._examine import examine
 from optsmith.evaluation._perceptron import ELEMENTWISE
 from optsmith.evaluation._stacking import stacks
 from optsmith.evaluation._stopping import NOT_FINITE, Stopping
 from optsmith.optim import baselines
-from optsmith.task import accuracy
-from tasks_for_tests import bowl, line
-
-CPU = torch.device("cpu")
-PROTOCOL = Protocol(lrs=(0.1,), proxy_steps=10, steps=30, final_steps=30)
-LRS = (0.003, 0.03)
-SEEDS = (0, 1)
-STEPS = 30
-
-
-def digits(count=200, seed=0):
-    """Return points around 5 centres, and which centre each belongs to."""
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(5, (count,), generator=generator)
-    centres = torch.randn(5, 12, generator=torch.Generator().manual_seed(99))
-    return centres[labels] + torch.randn(count, 12, generator=generator), labels
-
-
-def perceptron():
-    return nn.Sequential(
-        nn.Linear(12, 8), nn.Sigmoid(), nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 5)
-    )
+from tasks_for_tests import line
 
 
 class Residual(nn.Module):
@@ -67,11 +57,6 @@ class Normalized(nn.Module):
         return self.out(self.norm(self.first(x)).relu())
 
 
-def sorting(module=perceptron, **settings):
-    defaults = {"test": digits(80, 1), "metric": accuracy, "batch_size": 16, "protocol": PROTOCOL}
-    return Task.from_module(module, digits(), cross_entropy, **defaults | settings)
-
-
 MODELS = {
     "perceptron": perceptron,
     "flatten first": lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 5, bias=False)),
@@ -91,32 +76,9 @@ def task_of(name):
     )
 
 
-def runs_of(recipes, lrs=LRS, seeds=SEEDS, steps=STEPS, final=False):
-    return [Run(r, lr, s, steps, final) for s in seeds for r in recipes for lr in lrs]
-
-
 def pairs_of(recipes):
     """Return two runs of each recipe, with other learning rates and seeds."""
     return [Run(r, lr, s, STEPS) for r in recipes for lr, s in zip(LRS, SEEDS, strict=True)]
-
-
-def never(task):
-    return Stopping(task.objective)
-
-
-def number(point):
-    """Return a value of a signal; whether infinite or NaN is a matter of rounding."""
-    return point[1] if math.isfinite(point[1]) else math.nan
-
-
-def same(stacked, plain, tolerance=1e-4):
-    """Compare traces in all but time."""
-    assert stacked.stopped == plain.stopped
-    assert [step for step, _ in stacked.signal] == [step for step, _ in plain.signal]
-    values, others = (list(map(number, t.signal)) for t in (stacked, plain))
-    assert values == pytest.approx(others, rel=tolerance, nan_ok=True)
-    assert stacked.metrics == pytest.approx(plain.metrics, rel=tolerance, nan_ok=True)
-    assert stacked.state_bytes == pytest.approx(plain.state_bytes, nan_ok=True)
 
 
 def stacking_of(task):
@@ -226,6 +188,18 @@ def test_torch_s_generator_is_left_as_it_was():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_mse_on_three_dimensional_inputs_goes_by_vmap():
+    x = torch.randn(40, 3, 4, generator=torch.Generator().manual_seed(0))
+    task = Task.from_module(
+        lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)),
+        (x, x.sum(dim=2, keepdim=True)),
+        mse_loss,
+        batch_size=8,
+        protocol=PROTOCOL,
+    )
+    check(task, runs_of([zoo["adam"].rule]))
+
+
 # --- stopping ------------------------------------------------------------------------------------
 
 
@@ -282,7 +256,7 @@ def test_the_order_of_runs_does_not_matter(mixture):
     assert signals(task, runs) == signals(task, runs[::-1])
 
 
-def test_an_equal_task_in_another_process_decides_alike(mixture):
+def test_an_equal_task_gives_the_same_bits(mixture):
     task, runs = mixture
     again = task_of("perceptron" if len(list(task.make(CPU).parameters())) == 6 else "residual")
     assert signals(task, runs) == signals(again, runs)
@@ -326,161 +300,3 @@ def test_a_stack_makes_each_seed_s_model_once(monkeypatch):
     made.clear()
     _stacked.train_stack(task, runs_of([zoo["adam"].rule]), never(task))
     assert made == [0, 1]
-
-
-# --- what cannot be stacked ----------------------------------------------------------------------
-
-
-class OwnLoop(type(sorting())):
-    def start(self, run):
-        return super().start(run)
-
-
-class Choosing(nn.Linear):
-    """Goes another way for other weights."""
-
-    def forward(self, x):
-        return super().forward(x) if self.weight.sum() > 0 else -super().forward(x)
-
-
-class Shuffling(nn.Linear):
-    def forward(self, x):
-        return super().forward(x) + torch.rand(5)
-
-
-class Unused(nn.Linear):
-    def __init__(self):
-        super().__init__(12, 5)
-        self.spare = nn.Parameter(torch.ones(3))
-
-
-class Counting(nn.Linear):
-    """Is another function at each call of any instance."""
-
-    calls = 0
-
-    def forward(self, x):
-        Counting.calls += 1
-        return super().forward(x) * Counting.calls
-
-
-def frozen():
-    model = perceptron()
-    model[0].weight.requires_grad_(False)
-    return model
-
-
-def tied():
-    model = nn.Sequential(nn.Linear(12, 12), nn.ReLU(), nn.Linear(12, 12), nn.Linear(12, 5))
-    model[2].weight = model[0].weight
-    return model
-
-
-def twice():
-    layer = nn.Linear(12, 12)
-    return nn.Sequential(layer, nn.ReLU(), layer, nn.Linear(12, 5))
-
-
-def convolution():
-    return nn.Sequential(nn.Unflatten(1, (1, 12)), nn.Conv1d(1, 5, 12), nn.Flatten())
-
-
-def large():
-    return nn.Sequential(nn.Linear(12, 60_000), nn.ReLU(), nn.Linear(60_000, 5))
-
-
-def busy():
-    return nn.Sequential(nn.Linear(12, 5000), *(nn.Tanh() for _ in range(60)), nn.Linear(5000, 5))
-
-
-def not_reduced(output, target):
-    return cross_entropy(output, target, reduction="none").mean(dim=0, keepdim=True)
-
-
-def loader():
-    x, y = digits(32)
-    return [(x[i : i + 16], y[i : i + 16]) for i in (0, 16)]
-
-
-PLAIN = {
-    "function": (bowl, "a training loop of its own"),
-    "own loop": (
-        lambda: OwnLoop(perceptron, digits(), cross_entropy, protocol=PROTOCOL),
-        "a training loop of its own",
-    ),
-    "loader": (
-        lambda: Task.from_module(perceptron, loader(), cross_entropy, protocol=PROTOCOL),
-        "a loader",
-    ),
-    "dropout": (lambda: sorting(lambda: nn.Sequential(perceptron(), nn.Dropout())), "vmap cannot"),
-    "randomness": (lambda: sorting(lambda: Shuffling(12, 5)), "vmap cannot"),
-    "control flow": (lambda: sorting(lambda: Choosing(12, 5)), "vmap cannot"),
-    "tied": (lambda: sorting(tied), "shared"),
-    "twice": (lambda: sorting(twice), "shared"),
-    "frozen": (lambda: sorting(frozen), "frozen"),
-    "unused": (lambda: sorting(Unused), "not used|vmap cannot"),
-    "other numbers": (lambda: sorting(lambda: Counting(12, 5)), "other numbers"),
-    "large": (lambda: sorting(large), "large enough"),
-    "large activations": (lambda: sorting(busy), "large enough"),
-    "half": (
-        lambda: Task.from_module(
-            lambda: perceptron().bfloat16(),
-            (digits()[0].bfloat16(), digits()[1]),
-            cross_entropy,
-            protocol=PROTOCOL,
-        ),
-        "precision",
-    ),
-    "loss of one element": (
-        lambda: Task.from_module(perceptron, digits(), not_reduced, protocol=PROTOCOL),
-        "not one number",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", PLAIN)
-def test_what_cannot_be_stacked_is_trained_plainly_and_says_so_once(kind, caplog):
-    make, reason = PLAIN[kind]
-    task = make()
-    with pytest.raises(NotStackableError, match=reason):
-        examine(task, CPU)
-    runs = runs_of([zoo["adam"].rule], steps=5)
-    with caplog.at_level(logging.INFO, "optsmith"):
-        for _ in range(2):
-            stacking = choose_stacking(task, CPU)
-            assert sorted(stacks(stacking, runs)) == [[0], [1], [2], [3]]
-    assert len(caplog.records) == 1
-    assert "one at a time" in caplog.text
-    if kind not in ("other numbers", "large", "loss of one element"):
-        traces = _train.train(task, runs, never(task), stacking)
-        for trace, run in zip(traces, runs, strict=True):
-            same(trace, train_once(task, run))
-
-
-def test_a_decision_is_known_for_the_life_of_the_task_alone():
-    task = sorting()
-    chosen = choose_stacking(task, CPU)
-    assert _choose_stacking._KNOWN[task]["cpu"] is chosen
-    before = len(_choose_stacking._KNOWN)
-    del task
-    assert len(_choose_stacking._KNOWN) == before - 1
-
-
-def test_mse_on_three_dimensional_inputs_goes_by_vmap():
-    x = torch.randn(40, 3, 4, generator=torch.Generator().manual_seed(0))
-    task = Task.from_module(
-        lambda: nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)),
-        (x, x.sum(dim=2, keepdim=True)),
-        mse_loss,
-        batch_size=8,
-        protocol=PROTOCOL,
-    )
-    check(task, runs_of([zoo["adam"].rule]))
-
-
-def test_a_task_that_cannot_be_a_key():
-    class Unhashable(OwnLoop):
-        __hash__ = None
-
-    task = Unhashable(perceptron, digits(), cross_entropy, protocol=PROTOCOL)
-    assert choose_stacking(task, CPU).copies == 1

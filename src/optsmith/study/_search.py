@@ -30,8 +30,8 @@ from optsmith.study._tally import Tally
 from optsmith.task import Protocol, Task, check_device, find_task
 
 SIDE_BY_SIDE = 4
-"""Candidates that are evaluated together where runs are stacked: more gain little, and they are as
-many jobs less for workers to share."""
+"""Candidates that are evaluated together where runs are stacked; more would leave workers fewer
+jobs to share."""
 
 
 def search(
