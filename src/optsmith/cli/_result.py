@@ -22,7 +22,7 @@ def result_console() -> Console:
 def print_study(study: Study, console: Console) -> None:
     """Print what a search found."""
     if not study.best(1):
-        console.print("no rule was accepted", highlight=False)
+        console.print(_nothing(study), highlight=False, soft_wrap=True)
         return
     if study.final.rows:
         console.print(comparison_table(study.final, winner=study.best().recipe))
@@ -32,6 +32,17 @@ def print_study(study: Study, console: Console) -> None:
     if study.about.get("usage"):  # not as an optimizer
         use = winner.recipe
     console.print(f"{use}   # lr {_lr(study, winner):.4g}", highlight=False, soft_wrap=True)
+
+
+def _nothing(study: Study) -> str:
+    """Return why there is no winner."""
+    threshold = study.settings["protocol"]["threshold"]
+    if threshold is None:
+        return "no rule was accepted"
+    return (
+        f"no rule was accepted: of {len(study.records)} evaluated none had a {study.objective.name}"
+        f" better than {threshold:g}, the threshold of the task's protocol"
+    )
 
 
 def _lr(study: Study, evaluation: Evaluation) -> float:
