@@ -28,9 +28,9 @@ from torch.nn.functional import cross_entropy
 from torch.profiler import profile
 
 from optsmith import Run
-from optsmith.evaluation import train_once
 from optsmith.optim import parse_recipe
 from optsmith.task._convnet import BATCH, LAYOUT, convnet, normalise, task_of
+from optsmith.training import train_once
 from report import header
 
 IMAGES = 2000

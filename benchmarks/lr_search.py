@@ -20,10 +20,11 @@ import click
 import torch
 
 from optsmith import Rule, Screen, spaces
-from optsmith.evaluation import Evaluation, choose_stacking
+from optsmith.evaluation import Evaluation
 from optsmith.execution import make_executor
 from optsmith.study import Bench, evaluate_all, evaluate_job
 from optsmith.task import find_task
+from optsmith.training import choose_stacking
 from report import header
 
 WAYS = ("grid", "halving", "auto")

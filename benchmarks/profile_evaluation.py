@@ -21,9 +21,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from lr_search import draw
 from optsmith.evaluation import evaluate_recipes
-from optsmith.optim._stack import _square_root
 from optsmith.study._search import SIDE_BY_SIDE
 from optsmith.task import find_task
+from optsmith.training.stacked._rows import _square_root
 from report import header
 
 ROWS = 16

@@ -26,11 +26,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from optsmith import Task, zoo
-from optsmith.evaluation import Evaluation, Stacking, choose_stacking, evaluate_recipes
+from optsmith.evaluation import Evaluation, evaluate_recipes
 from optsmith.execution import Executor, make_executor
 from optsmith.study import Bench, evaluate_job
 from optsmith.task import Stage
 from optsmith.task._mnistnet import mlp
+from optsmith.training import Stacking, choose_stacking
 from panels import Line, Panel, draw
 from report import header
 

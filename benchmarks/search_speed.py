@@ -21,7 +21,7 @@ import click
 import torch
 
 from optsmith import spaces
-from optsmith.evaluation import Evaluation, Stacking, choose_stacking
+from optsmith.evaluation import Evaluation
 from optsmith.execution import Executor, make_executor
 from optsmith.screening import Screen
 from optsmith.searchers import MonteCarloTree
@@ -29,6 +29,7 @@ from optsmith.study import Bench, Observer, Tally, evaluate_job
 from optsmith.study._runner import Runner
 from optsmith.study._search import SIDE_BY_SIDE
 from optsmith.task import Task, find_task
+from optsmith.training import Stacking, choose_stacking
 from report import header
 
 BATCH, WIDTHS = 128, (784, 20, 10)

@@ -17,10 +17,11 @@ import torch
 
 from lr_search import draw
 from optsmith import Rule, Screen
-from optsmith.evaluation import Evaluation, choose_stacking
+from optsmith.evaluation import Evaluation
 from optsmith.execution import make_executor
 from optsmith.study import Bench, evaluate_all, evaluate_job
 from optsmith.task import find_task
+from optsmith.training import choose_stacking
 from report import header
 
 GUESSING = math.log(10)

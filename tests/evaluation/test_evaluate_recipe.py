@@ -10,8 +10,8 @@ import torch
 
 from optsmith import Objective, Protocol, Rule, Status, Task
 from optsmith.evaluation import Comparison, Evaluation, evaluate_recipe, standard_errors
-from optsmith.evaluation._stopping import Stopping
 from optsmith.optim import baselines, build, parse_recipe
+from optsmith.training._stopping import Stopping
 from tasks_for_tests import PROTOCOL, bowl, line
 
 SEARCH = PROTOCOL.search_stage

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 from optsmith import Objective, Rule, Run, Task
-from optsmith.evaluation import GridPoint, Stacking, evaluate_recipe, train_once
+from optsmith.evaluation import GridPoint, evaluate_recipe
 from optsmith.evaluation._lr_search import tune
-from optsmith.evaluation._plain import race
 from optsmith.evaluation._plan import side_by_side
 from optsmith.evaluation._size import unit_lr
-from optsmith.evaluation._stopping import Stopping
 from optsmith.optim import baselines, parse_recipe
+from optsmith.training import Stacking, train_once
+from optsmith.training._plain import race
+from optsmith.training._stopping import Stopping
 from tasks_for_tests import PROTOCOL, bowl, line
 
 AUTO = replace(PROTOCOL.search_stage, lr_search="auto")

@@ -8,18 +8,13 @@ from dataclasses import replace
 import pytest
 
 from optsmith import Objective, Protocol, Rule, Run, Status
-from optsmith.evaluation import (
-    Stacking,
-    Trace,
-    evaluate_recipe,
-    evaluate_recipes,
-    train_once,
-)
+from optsmith.evaluation import evaluate_recipe, evaluate_recipes
 from optsmith.evaluation._plan import Wanted, side_by_side
-from optsmith.evaluation._stacked import arranged
-from optsmith.evaluation._stopping import Stopping
-from optsmith.evaluation._train import train
 from optsmith.optim import parse_recipe
+from optsmith.training import Stacking, Trace, train_once
+from optsmith.training._stopping import Stopping
+from optsmith.training._train import train
+from optsmith.training.stacked._stack import arranged
 from tasks_for_tests import bowl, line
 
 STACKED = Stacking(64)

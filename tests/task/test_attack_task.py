@@ -12,11 +12,11 @@ from torch import nn
 
 from optsmith import DataError, Run, TaskError, data, search
 from optsmith.adversarial import attack
-from optsmith.evaluation import train_once
 from optsmith.optim import parse_recipe
 from optsmith.task import find_task
 from optsmith.task._attack import AttackTask
 from optsmith.testing import check_task
+from optsmith.training import train_once
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 SEARCH, FINAL = 1, 1_000_001

@@ -7,11 +7,12 @@ import torch
 from torch import nn
 
 from optsmith import RuleOptimizer, Run, Status, TaskError, data, spaces, tasks
-from optsmith.evaluation import choose_stacking, evaluate_recipe, train_once
+from optsmith.evaluation import evaluate_recipe
 from optsmith.optim import parse_recipe
 from optsmith.task import ModuleTask, Objective, _convnet, find_task
 from optsmith.task._convnet import MEAN, convnet, normalise, task_of
 from optsmith.testing import check_task
+from optsmith.training import choose_stacking, train_once
 
 
 def photographs(count: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

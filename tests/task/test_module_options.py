@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from optsmith import Rule, Run, Task, TaskError
-from optsmith.evaluation import train_once
-from optsmith.evaluation._examine import NotStackableError, examine
 from optsmith.task import ModuleTask
 from optsmith.testing import check_task
+from optsmith.training import train_once
+from optsmith.training.stacked._check import NotStackableError, examine
 from tasks_for_tests import PROTOCOL, close, line, line_data
 
 

@@ -9,8 +9,8 @@ from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, TensorDataset
 
 from optsmith import Objective, Protocol, Rule, Run, Task, TaskError
-from optsmith.evaluation import train_once
 from optsmith.task import presets_for
+from optsmith.training import train_once
 from tasks_for_tests import PROTOCOL, bowl, close, line, line_data
 
 

@@ -11,9 +11,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from optsmith.evaluation import Evaluation, Stacking
+from optsmith.evaluation import Evaluation
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
 from optsmith.study import Observer, Settings, Tally
+from optsmith.training import Stacking
 
 LINE_SECONDS = 20.0
 """Time between plain lines when nothing special happens."""

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from optsmith.evaluation._choose_stacking import choose_stacking
-from optsmith.evaluation._cost import ms_per_step, peak_memory
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status
 from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._plan import Plan, Wanted, side_by_side
-from optsmith.evaluation._stacking import Stacking
-from optsmith.evaluation._stopping import NOT_FINITE, Stopping
-from optsmith.evaluation._train import Trace, train
 from optsmith.optim import Recipe
 from optsmith.task import Objective, Run, Stage, Task
+from optsmith.training._cost import ms_per_step, peak_memory
+from optsmith.training._stopping import NOT_FINITE, Stopping
+from optsmith.training._train import Trace, train
+from optsmith.training.stacked._choose import choose_stacking
+from optsmith.training.stacked._stacking import Stacking
 
 CURVE_POINTS = 100
 """Points that a record keeps of a learning curve."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from optsmith.evaluation._plain import Trace
-from optsmith.evaluation._stopping import Stopping
 from optsmith.task import Run
+from optsmith.training._plain import Trace
+from optsmith.training._stopping import Stopping
 
 T = TypeVar("T")
 

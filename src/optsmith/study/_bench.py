@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from optsmith.evaluation import Evaluation, Stacking, Status, evaluate_recipes
+from optsmith.evaluation import Evaluation, Status, evaluate_recipes
 from optsmith.execution import Executor, Lost
 from optsmith.optim import Baseline, Recipe, build
 from optsmith.rules import BUILT_IN, Operator, operators
 from optsmith.task import Stage, Task
+from optsmith.training import Stacking
 
 Job = tuple[str, Sequence[Recipe]]
 """Name of the stage, and what to evaluate side by side."""

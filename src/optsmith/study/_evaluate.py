@@ -10,9 +10,9 @@ from optsmith._errors import TaskError
 from optsmith.evaluation import Comparison, Evaluation
 from optsmith.execution import default_workers, make_executor
 from optsmith.optim import Recipe, parse_recipe
+from optsmith.storage._store import Store
 from optsmith.study._bench import Bench, evaluate_all, evaluate_job
 from optsmith.study._shelf import Shelf
-from optsmith.study._store import Store
 from optsmith.task import Protocol, Task, check_device, find_task
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from optsmith._errors import OptsmithError, StudyError, TaskError
-from optsmith.evaluation import Stacking, choose_stacking, train_once
 from optsmith.rules import Rule
 from optsmith.task import Protocol, Run, Task
+from optsmith.training import Stacking, choose_stacking, train_once
 
 STEPS = 2
 

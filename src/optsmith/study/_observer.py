@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from optsmith.evaluation import Evaluation, Stacking
+from optsmith.evaluation import Evaluation
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
 from optsmith.study._settings import Settings
 from optsmith.study._tally import Tally
+from optsmith.training import Stacking
 
 
 class Observer:

@@ -9,8 +9,8 @@ from typing import Any
 from optsmith.evaluation import Evaluation, Status
 from optsmith.optim import Recipe
 from optsmith.searchers import Candidate, Decision, Outcome, Searcher
+from optsmith.storage._store import Record, Store
 from optsmith.study._observer import Observer
-from optsmith.study._store import Record, Store
 from optsmith.study._study import final_key
 from optsmith.study._tally import Tally
 

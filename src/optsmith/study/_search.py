@@ -12,22 +12,22 @@ from typing import Any
 import torch
 
 from optsmith._version import __version__
-from optsmith.evaluation import Stacking
 from optsmith.execution import Executor, default_workers, make_executor
 from optsmith.optim import Baseline, Recipe
 from optsmith.screening import Screen
 from optsmith.searchers import Searcher, searchers
 from optsmith.space import Space, spaces
+from optsmith.storage._store import Store
 from optsmith.study._bench import Bench, evaluate_all, evaluate_job
 from optsmith.study._identity import check_signal, first_signal, stacking_of
 from optsmith.study._observer import Observer
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
 from optsmith.study._settings import Settings, space_hash
-from optsmith.study._store import Store
 from optsmith.study._study import Study
 from optsmith.study._tally import Tally
 from optsmith.task import Protocol, Task, check_device, find_task
+from optsmith.training import Stacking
 
 SIDE_BY_SIDE = 4
 """Candidates that are evaluated together where runs are stacked; more would leave workers fewer

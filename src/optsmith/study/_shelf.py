@@ -6,11 +6,12 @@ import json
 from dataclasses import asdict
 
 from optsmith._errors import StudyError
-from optsmith.evaluation import Evaluation, Stacking
+from optsmith.evaluation import Evaluation
+from optsmith.storage._store import Store
 from optsmith.study._identity import check_signal, first_signal, stacking_of
-from optsmith.study._store import Store
 from optsmith.study._study import final_key
 from optsmith.task import Protocol, Task
+from optsmith.training import Stacking
 
 _EVALUATES = "evaluates"
 

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from optsmith._errors import StudyError
 from optsmith.evaluation import Comparison, Evaluation, Status, frame
-from optsmith.study._store import Record, Store
+from optsmith.storage._store import Record, Store
 from optsmith.task import Objective
 
 _FINAL = "final:"

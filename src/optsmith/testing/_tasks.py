@@ -7,9 +7,9 @@ import math
 import cloudpickle
 import torch
 
-from optsmith.evaluation import train_once
 from optsmith.optim import Recipe, parse_recipe
 from optsmith.task import Run, Task
+from optsmith.training import train_once
 
 STEPS = 11
 """Not a divisor of anything that a task might hold fixed."""

@@ -1,0 +1,48 @@
+"""Training: the seam between what is to be trained and how it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from optsmith.optim import Recipe
+from optsmith.task import ModuleTask, Run, Task
+from optsmith.training._plain import LOOK, Trace, race, train_once
+from optsmith.training._stopping import Stopping
+from optsmith.training.stacked._stack import train_stack
+from optsmith.training.stacked._stacking import Stacking, stacks
+
+__all__ = ["LOOK", "Trace", "train", "train_once"]
+
+
+def train(task: Task, runs: Sequence[Run], stopping: Stopping, stacking: Stacking) -> list[Trace]:
+    """Train, as stacks of model copies or one by one.
+
+    Either way gives the same traces, up to rounding; `stopping` ends runs early. The same call
+    gives the same numbers to the bit, whatever else the machine does, and the order of the runs
+    does not matter.
+    """
+    traces: dict[int, Trace] = {}
+    alone: list[int] = []
+    for members in stacks(stacking, runs):
+        if isinstance(task, ModuleTask) and len(members) > 1:
+            done = train_stack(task, [runs[i] for i in members], stopping)
+            traces.update(zip(members, done, strict=True))
+        else:
+            alone += members
+    for members in _races(runs, alone, stopping):
+        done = race(task, [runs[i] for i in members], stopping)
+        traces.update(zip(members, done, strict=True))
+    return [traces[i] for i in range(len(runs))]
+
+
+def _races(runs: Sequence[Run], alone: Sequence[int], stopping: Stopping) -> list[list[int]]:
+    """Return which runs take turns: those that compete, that is, all but alike; one at a time else.
+
+    The models of a race are in memory together.
+    """
+    if not stopping.halving:
+        return [[i] for i in alone]
+    rivals: dict[tuple[Recipe, int], list[int]] = {}
+    for i in alone:
+        rivals.setdefault((runs[i].recipe, runs[i].seed), []).append(i)
+    return list(rivals.values())

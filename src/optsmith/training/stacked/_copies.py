@@ -1,0 +1,116 @@
+"""Copies of a model as one stack: their weights, and the weights' gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from optsmith.task import ModuleTask
+from optsmith.training._plain import seeded
+from optsmith.training.stacked._feed import Feed
+from optsmith.training.stacked._rows import Columns
+
+SMALL = 1 << 12
+"""Parameters of up to this many elements share a matrix: an optimizer's calls cost more."""
+
+Weights = dict[str, Tensor]
+
+
+Gradients = Callable[[Weights, Weights, Feed], tuple[Tensor, list[Tensor]]]
+"""From stacked parameters, stacked buffers and the batches to each copy's loss, and gradients."""
+
+
+class Copies:
+    """Copies of a task's model; each starts as its seed says, as in a run of its own.
+
+    The parameters are matrices with one row a copy, so that an optimizer sees few and large
+    tensors; the model sees views of them.
+
+    Args:
+        task: Makes the model.
+        seeds: The seed of each copy.
+        device: Where they live.
+
+    Attributes:
+        module: One of the models, whose weights are written over as needed.
+        matrices: The parameters.
+        columns: What the matrices' columns are.
+        weights: The parameters as the model sees them, each with a first dimension for the copies.
+        buffers: The buffers likewise.
+    """
+
+    def __init__(self, task: ModuleTask, seeds: Sequence[int], device: torch.device) -> None:
+        models = {}
+        for seed in dict.fromkeys(seeds):
+            with seeded(seed, device):
+                models[seed] = task.make(device).train()
+        self.module: nn.Module = models[seeds[0]]
+        self._shapes = {name: p.shape for name, p in self.module.named_parameters()}
+        sizes = [shape.numel() for shape in self._shapes.values()]
+        small = [i for i, size in enumerate(sizes) if size <= SMALL]
+        groups = [[i] for i in range(len(sizes)) if i not in small] + ([small] if small else [])
+        self.columns = [Columns(tuple(g), tuple(sizes[i] for i in g)) for g in groups]
+        rows = {
+            seed: [p.detach().reshape(1, -1) for p in model.parameters()]
+            for seed, model in models.items()
+        }
+        self.matrices = [
+            torch.cat([torch.cat([rows[seed][i] for i in g], dim=1) for seed in seeds])
+            for g in groups
+        ]
+        states = {seed: dict(model.named_buffers()) for seed, model in models.items()}
+        self.buffers = {
+            name: torch.stack([states[seed][name] for seed in seeds]) for name in states[seeds[0]]
+        }
+        self._view()
+
+    def __len__(self) -> int:
+        return len(self.matrices[0])
+
+    def _view(self) -> None:
+        names, shapes = list(self._shapes), list(self._shapes.values())
+        views: dict[int, Tensor] = {}
+        for matrix, columns in zip(self.matrices, self.columns, strict=True):
+            pieces = torch.split(matrix, list(columns.sizes), dim=1)
+            for i, piece in zip(columns.parameters, pieces, strict=True):
+                views[i] = piece.view(len(matrix), *shapes[i]).detach().requires_grad_()
+        self.weights = {name: views[i] for i, name in enumerate(names)}
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Forget all copies but these."""
+        index = torch.tensor(list(rows), device=self.matrices[0].device)
+        self.matrices = [matrix[index] for matrix in self.matrices]
+        self.buffers = {name: buffer[index] for name, buffer in self.buffers.items()}
+        self._view()
+
+    def gradients(self, gradients: Gradients, feed: Feed) -> tuple[Tensor, list[Tensor]]:
+        """Return the loss of each copy, and the gradients as matrices."""
+        losses, by_weight = gradients(self.weights, self.buffers, feed)
+        flat = [g.reshape(len(self), -1) for g in by_weight]
+        together = [
+            flat[c.parameters[0]]
+            if len(c.parameters) == 1
+            else torch.cat([flat[i] for i in c.parameters], dim=1)
+            for c in self.columns
+        ]
+        return losses, together
+
+    def state_bytes(self) -> float:
+        """Return the bytes a parameter of a state like the parameters.
+
+        Single numbers do not count, as `optim.state_bytes` does not count them.
+        """
+        sizes = [shape.numel() * (len(shape) > 0) for shape in self._shapes.values()]
+        total = sum(shape.numel() for shape in self._shapes.values())
+        return self.matrices[0].element_size() * sum(sizes) / total
+
+    @torch.no_grad()
+    def model(self, row: int) -> nn.Module:
+        """Return one copy as a module; it is the same module each time, with other weights."""
+        for name, p in self.module.named_parameters():
+            p.copy_(self.weights[name][row])
+        for name, buffer in self.module.named_buffers():
+            buffer.copy_(self.buffers[name][row])
+        return self.module

@@ -1,0 +1,84 @@
+"""The losses of a stack of model copies, from their outputs, and where these ought to go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+from torch.nn.functional import cross_entropy
+
+from optsmith.training.stacked._feed import Feed
+
+Losses = Callable[[Any, Feed], Tensor]
+"""From stacked outputs and the batches to the loss of each copy."""
+
+Slopes = Callable[[Tensor, Feed], tuple[Tensor, Tensor]]
+"""From outputs as (copy, output, example), and the batches, to losses and gradients by outputs."""
+
+_IGNORED = -100
+"""The class that torch's cross entropy leaves out."""
+
+
+def losses_of(loss: Callable[[Any, Any], Tensor]) -> Losses:
+    """Return a task's loss for stacked outputs."""
+    shared, own = vmap(loss, in_dims=(0, None)), vmap(loss, in_dims=(0, 0))
+
+    def by_vmap(outputs: Any, feed: Feed) -> Tensor:
+        if len(feed.copies) == 1:
+            losses: Tensor = shared(outputs, feed.targets[0])
+        else:
+            losses = own(outputs, feed.by_copy(feed.targets))
+        return losses
+
+    def by_hand(outputs: Any, feed: Feed) -> Tensor:
+        if not _are_classes(outputs, feed.targets):
+            return by_vmap(outputs, feed)
+        return _cross_entropies(outputs, feed.by_copy(feed.targets))
+
+    # vmap runs cross entropy in Python, which takes as long as a small model itself.
+    return by_hand if loss is cross_entropy else by_vmap
+
+
+def slopes_of(loss: Callable[[Any, Any], Tensor], targets: Tensor) -> Slopes:
+    """Return a task's loss for stacked outputs, with its gradient; `targets` are all there are."""
+    classes = targets.ndim == 1 and not targets.is_floating_point()
+    if loss is cross_entropy and classes and not bool((targets == _IGNORED).any()):
+        return _cross_entropy_slopes
+    losses_by = losses_of(loss)
+
+    def by_autograd(outputs: Tensor, feed: Feed) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            leaf = outputs.detach().requires_grad_()
+            losses = losses_by(leaf.transpose(1, 2), feed)
+            # The sum's gradient is each loss's own: no copy's outputs are in another's loss.
+            return losses.detach(), torch.autograd.grad(losses.sum(), leaf)[0]
+
+    return by_autograd
+
+
+def _cross_entropy_slopes(outputs: Tensor, feed: Feed) -> tuple[Tensor, Tensor]:
+    targets = feed.by_copy(feed.targets).unsqueeze(1)
+    log = outputs.log_softmax(dim=1)
+    losses = log.gather(1, targets).mean(dim=(1, 2)).neg_()
+    probabilities = log.exp_()
+    taken = log.new_full((), -1.0).expand(targets.shape)
+    return losses, probabilities.scatter_add_(1, targets, taken).div_(targets.shape[2])
+
+
+def _are_classes(outputs: Any, targets: Tensor) -> bool:
+    """Return whether each example has one row of outputs and one class as its target."""
+    return (
+        isinstance(outputs, Tensor)
+        and outputs.ndim == 3
+        and targets.ndim == 2
+        and not targets.is_floating_point()
+    )
+
+
+def _cross_entropies(outputs: Tensor, targets: Tensor) -> Tensor:
+    by_example = cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
+    counts = (targets != _IGNORED).sum(dim=1)
+    return by_example.view(targets.shape).sum(dim=1) / counts

@@ -1,0 +1,173 @@
+"""A stack of multi-layer perceptrons, with the way back written out.
+
+Values and their gradients are (copy, feature, example). The weights of all copies, one below the
+other, times the inputs is then the first layer of all copies that share a batch, and its gradient
+is a product of two plain matrices, where vmap multiplies copy by copy. For models this small
+autograd's bookkeeping counts: only the rarer activations and losses are left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from optsmith.training.stacked._copies import Weights
+from optsmith.training.stacked._feed import Feed
+from optsmith.training.stacked._losses import slopes_of
+
+ELEMENTWISE = (
+    *(nn.CELU, nn.ELU, nn.GELU, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh, nn.Identity),
+    *(nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU, nn.Sigmoid, nn.SiLU),
+    *(nn.Softplus, nn.Softsign, nn.Tanh),
+)
+"""Layers that may see a stack's values in any layout."""
+
+_BY_OUTPUT: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]] = {
+    nn.ReLU: (torch.relu, lambda slopes, out: torch.ops.aten.threshold_backward(slopes, out, 0)),
+    nn.Sigmoid: (torch.sigmoid, torch.ops.aten.sigmoid_backward),
+    nn.Tanh: (torch.tanh, torch.ops.aten.tanh_backward),
+}
+"""The usual ones need their own outputs only, and no help of autograd's."""
+
+Back = Callable[[Tensor], Tensor]
+"""From the gradient by a layer's output to that by its input."""
+
+
+def is_perceptron(module: nn.Module, input_dimensions: int) -> bool:
+    """Return whether a module is a `Sequential` that `Perceptron` can take."""
+    layers = list(module.children())  # each once, so a layer that is used twice shows in the length
+    if type(module) is not nn.Sequential or len(layers) < len(module):
+        return False
+    if layers and type(layers[0]) is nn.Flatten:
+        flat = layers[0].start_dim == 1 and layers[0].end_dim == -1
+        layers = layers[1:]
+    else:
+        flat = input_dimensions == 2
+    # Hooks would see other shapes than they expect.
+    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
+    return (
+        flat
+        and not hooked
+        and bool(layers)
+        and type(layers[0]) is nn.Linear
+        and all(type(m) is nn.Linear or type(m) in ELEMENTWISE for m in layers)
+    )
+
+
+class Perceptron:
+    """The gradients of copies of a perceptron.
+
+    Args:
+        loss: The loss of one copy, from its outputs and the targets.
+        targets: The targets of all data.
+        module: A `Sequential` of `Linear` and element-wise layers, perhaps after a `Flatten`.
+    """
+
+    def __init__(
+        self, loss: Callable[[Any, Any], Tensor], targets: Tensor, module: nn.Module
+    ) -> None:
+        self._layers = [(n, m) for n, m in module.named_children() if type(m) is not nn.Flatten]
+        self._slopes = slopes_of(loss, targets)
+
+    @torch.no_grad()
+    def __call__(
+        self, weights: Weights, buffers: Weights, feed: Feed
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the loss of each copy, and the gradients of the weights."""
+        gradients: Weights = {}
+        backs: list[Back] = []
+        values = feed.inputs  # which the first layer takes by itself
+        for place, (name, layer) in enumerate(self._layers):
+            if isinstance(layer, nn.Linear):
+                run = _Linear(name, weights, gradients, feed if place == 0 else None)
+                values = run.forward(values)
+                backs.append(run.back)
+            else:
+                values, back = _elementwise(layer, values)
+                backs.append(back)
+        losses, slopes = self._slopes(values, feed)
+        for back in reversed(backs):
+            slopes = back(slopes)
+        return losses, [gradients[name] for name in weights]
+
+
+class _Linear:
+    """A linear layer of all copies, forth and back; the first has no gradient to hand back.
+
+    Args:
+        name: Its name.
+        weights: All weights.
+        gradients: Where its gradients go.
+        feed: The batches, for the first layer.
+    """
+
+    def __init__(self, name: str, weights: Weights, gradients: Weights, feed: Feed | None) -> None:
+        self._names = f"{name}.weight", f"{name}.bias"
+        self._weight, self._bias = weights[self._names[0]], weights.get(self._names[1])
+        self._gradients, self._feed = gradients, feed
+
+    def forward(self, values: Tensor) -> Tensor:
+        weight, bias = self._weight, self._bias
+        self._values = values
+        if self._feed:
+            first = _first(weight, self._feed)
+            return first if bias is None else first.add_(bias.unsqueeze(-1))
+        if bias is None:
+            return torch.bmm(weight, values)
+        return torch.baddbmm(bias.unsqueeze(-1), weight, values)
+
+    def back(self, slopes: Tensor) -> Tensor:
+        weight, bias = self._names
+        if self._bias is not None:
+            self._gradients[bias] = slopes.sum(dim=-1)
+        if self._feed:
+            self._gradients[weight] = _first_gradient(slopes, self._feed)
+            return slopes
+        self._gradients[weight] = torch.bmm(slopes, self._values.transpose(1, 2))
+        return torch.bmm(self._weight.transpose(1, 2), slopes)
+
+
+def _elementwise(layer: nn.Module, values: Tensor) -> tuple[Tensor, Back]:
+    """Return a layer's outputs, and the way back."""
+    if type(layer) in _BY_OUTPUT:
+        forward, backward = _BY_OUTPUT[type(layer)]
+        known = forward(values)
+        return known, lambda slopes: backward(slopes, known)
+    with torch.enable_grad():
+        leaf = values.detach().requires_grad_()
+        # What works in place may not do so on a leaf.
+        outputs = layer(leaf.clone() if getattr(layer, "inplace", False) else leaf)
+
+    def back(slopes: Tensor) -> Tensor:
+        return torch.autograd.grad(outputs, leaf, slopes)[0]
+
+    return outputs.detach(), back
+
+
+def _first(weight: Tensor, feed: Feed) -> Tensor:
+    """Return the first layer without bias: a product for each batch, of all copies that see it."""
+    copies, width, features = weight.shape
+    batches = feed.inputs.flatten(2)
+    if len(batches) == 1:
+        return (weight.reshape(-1, features) @ batches[0].T).view(copies, width, -1)
+    if len(set(feed.copies)) == 1:
+        by_batch = weight.reshape(len(batches), -1, features)
+        return torch.bmm(by_batch, batches.transpose(1, 2)).view(copies, width, -1)
+    pairs = zip(torch.split(weight, list(feed.copies)), batches, strict=True)
+    return torch.cat([(w.flatten(0, 1) @ x.T).unflatten(0, (-1, width)) for w, x in pairs])
+
+
+def _first_gradient(slopes: Tensor, feed: Feed) -> Tensor:
+    """Return the gradient of the first layer's weights, by the same products."""
+    copies, width, examples = slopes.shape
+    batches = feed.inputs.flatten(2)
+    if len(batches) == 1:
+        return (slopes.reshape(-1, examples) @ batches[0]).view(copies, width, -1)
+    if len(set(feed.copies)) == 1:
+        by_batch = slopes.reshape(len(batches), -1, examples)
+        return torch.bmm(by_batch, batches).view(copies, width, -1)
+    pairs = zip(torch.split(slopes, list(feed.copies)), batches, strict=True)
+    return torch.cat([(s.flatten(0, 1) @ x).unflatten(0, (-1, width)) for s, x in pairs])

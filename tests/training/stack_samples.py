@@ -1,0 +1,62 @@
+"""What tests of stacks train, and how they compare traces."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from optsmith import Protocol, Run, Task
+from optsmith.task import accuracy
+from optsmith.training._stopping import Stopping
+
+CPU = torch.device("cpu")
+PROTOCOL = Protocol(lrs=(0.1,), proxy_steps=10, steps=30, final_steps=30)
+LRS = (0.003, 0.03)
+SEEDS = (0, 1)
+STEPS = 30
+
+
+def digits(count=200, seed=0):
+    """Return points around 5 centres, and which centre each belongs to."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(5, (count,), generator=generator)
+    centres = torch.randn(5, 12, generator=torch.Generator().manual_seed(99))
+    return centres[labels] + torch.randn(count, 12, generator=generator), labels
+
+
+def perceptron():
+    return nn.Sequential(
+        nn.Linear(12, 8), nn.Sigmoid(), nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 5)
+    )
+
+
+def sorting(module=perceptron, **settings):
+    defaults = {"test": digits(80, 1), "metric": accuracy, "batch_size": 16, "protocol": PROTOCOL}
+    return Task.from_module(module, digits(), cross_entropy, **defaults | settings)
+
+
+def runs_of(recipes, lrs=LRS, seeds=SEEDS, steps=STEPS, final=False):
+    return [Run(r, lr, s, steps, final) for s in seeds for r in recipes for lr in lrs]
+
+
+def never(task):
+    return Stopping(task.objective)
+
+
+def number(point):
+    """Return a value of a signal; whether infinite or NaN is a matter of rounding."""
+    return point[1] if math.isfinite(point[1]) else math.nan
+
+
+def same(stacked, plain, tolerance=1e-4):
+    """Compare traces in all but time."""
+    assert stacked.stopped == plain.stopped
+    assert [step for step, _ in stacked.signal] == [step for step, _ in plain.signal]
+    values, others = (list(map(number, t.signal)) for t in (stacked, plain))
+    assert values == pytest.approx(others, rel=tolerance, nan_ok=True)
+    assert stacked.metrics == pytest.approx(plain.metrics, rel=tolerance, nan_ok=True)
+    assert stacked.state_bytes == pytest.approx(plain.state_bytes, nan_ok=True)

@@ -1,0 +1,147 @@
+"""Rows of a stack against an optimizer of their own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from runs import SHAPES, STEPS, assert_near, gradient, optimizer, parameters, run
+
+from optsmith import Rule, zoo
+from optsmith.optim import _stack, baselines
+from optsmith.training.stacked._rows import Columns, RowOptimizer
+
+LRS = (0.01, 0.1, 0.003, 0.02)
+SEEDS = (0, 0, 5, 5)
+FEW = 8
+MATRICES = ([2], [0, 1, 3])  # the parameters in each
+TEXTS = ("ld", "1", "drop(drop(g) + g3)", "drop(g, rate=0.5)*m1", "cd/m1", "m1^2", "sign(g)^g")
+
+
+@pytest.fixture(params=[5, 24, 1 << 17], ids=["columns", "rows", "whole"])
+def pieces(request, monkeypatch):
+    """Cut matrices of 4 rows and 12 and 7 columns within rows, between them, and not at all."""
+    monkeypatch.setattr(_stack, "PIECE", request.param)
+
+
+def columns():
+    sizes = [torch.Size(shape).numel() for shape in SHAPES]
+    return [Columns(tuple(m), tuple(sizes[i] for i in m)) for m in MATRICES]
+
+
+def rows_of(tensors):
+    """Return the tensors of a model as rows."""
+    return [torch.cat([tensors[i].detach().reshape(1, -1) for i in m], dim=1) for m in MATRICES]
+
+
+def stack(copies):
+    return [torch.cat(matrices) for matrices in zip(*map(rows_of, copies), strict=True)]
+
+
+def starts(count):
+    return [parameters(seed=i) for i in range(count)]
+
+
+def gradients(params, t):
+    """Return the same gradients for each row, as `run` gives them to each optimizer."""
+    return [gradient(p, i, t) for i, p in enumerate(params)]
+
+
+def step(rows, copies, t):
+    rows.step(stack([gradients(c, t) for c in copies]))
+
+
+def last_of_each(rule, lrs=LRS, seeds=SEEDS, steps=STEPS):
+    """Return the parameters that optimizers of their own end with."""
+    each = [
+        run(optimizer(c, rule, lr, seed=s), range(1, steps + 1))[-1]
+        for c, lr, s in zip(starts(len(lrs)), lrs, seeds, strict=True)
+    ]
+    return stack(each)
+
+
+def parse(name):
+    return zoo[name].rule if name in zoo else Rule.parse(name)
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("name", [*zoo, *TEXTS])
+def test_each_row_is_trained_as_by_an_optimizer_of_its_own(name):
+    copies = starts(4)
+    matrices = stack(copies)
+    rows = RowOptimizer(parse(name), matrices, columns(), LRS, SEEDS, STEPS)
+    for t in range(1, FEW + 1):
+        step(rows, copies, t)
+    assert_near(matrices, last_of_each(name, steps=FEW), rtol=1e-9, atol=1e-12)
+
+
+def test_rows_of_a_larger_matrix_are_trained_in_place_and_others_left_alone():
+    copies = starts(4)
+    whole = stack(copies)
+    before = [matrix.clone() for matrix in whole]
+    rows = RowOptimizer(parse("adam"), [m[1:3] for m in whole], columns(), LRS[:2], (0, 0), STEPS)
+    step(rows, copies[1:3], 1)
+    for matrix, old in zip(whole, before, strict=True):
+        assert torch.equal(matrix[[0, 3]], old[[0, 3]])
+        assert (matrix[1:3] != old[1:3]).all()
+
+
+@pytest.mark.parametrize("name", ["mnist1", "citeseer", "sgd"])
+def test_rows_that_are_left_go_on_as_before(name):
+    copies = starts(4)
+    matrices = stack(copies)
+    rows = RowOptimizer(parse(name), matrices, columns(), LRS, SEEDS, STEPS)
+    for t in range(1, STEPS + 1):
+        if t == 20:
+            matrices = [m[[0, 2, 3]] for m in matrices]
+            rows.keep([0, 2, 3], matrices)
+            copies = [copies[i] for i in (0, 2, 3)]
+        step(rows, copies, t)
+    assert_near(matrices, [m[[0, 2, 3]] for m in last_of_each(name)], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("name", ["mnist1", "conv1"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_stays_in_its_row(name, value):
+    copies = starts(4)
+    matrices = stack(copies)
+    rows = RowOptimizer(parse(name), matrices, columns(), LRS, SEEDS, STEPS)
+    for t in range(1, FEW + 1):
+        every = stack([gradients(c, t) for c in copies])
+        for g in every:
+            g[1] = value
+        rows.step(every)
+    expected = last_of_each(name, steps=FEW)
+    for matrix, other in zip(matrices, expected, strict=True):
+        assert not matrix[1].isfinite().any()
+        assert_near(matrix[[0, 2, 3]], other[[0, 2, 3]], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("baseline", baselines.values(), ids=str)
+def test_a_baseline_as_a_rule_is_torch_s_own(baseline):
+    lrs = (0.01, 0.3)
+    copies = starts(2)
+    matrices = stack(copies)
+    form = baseline.as_rule()
+    rows = RowOptimizer(
+        form.rule,
+        matrices,
+        columns(),
+        [lr * form.scale for lr in lrs],
+        (0, 0),
+        STEPS,
+        form.weight_decay / form.scale,
+        form.decay,
+    )
+    for t in range(1, STEPS + 1):
+        step(rows, copies, t)
+    pairs = zip(starts(2), lrs, strict=True)
+    each = [run(baseline.build(c, lr, STEPS), range(1, STEPS + 1))[-1] for c, lr in pairs]
+    assert_near(matrices, stack(each), rtol=1e-9, atol=1e-12)
+
+
+def test_only_the_state_that_the_rule_needs():
+    shapes = {"sgd": 0, "adam": 2, "mnist1": 4}
+    for name, slots in shapes.items():
+        rows = RowOptimizer(parse(name), stack(starts(4)), columns(), LRS, SEEDS, STEPS)
+        assert rows.slots == slots
