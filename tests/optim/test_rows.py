@@ -7,7 +7,7 @@ import torch
 from runs import SHAPES, STEPS, assert_near, gradient, optimizer, parameters, run
 
 from optsmith import Rule, zoo
-from optsmith.optim import _stack, baselines
+from optsmith.optim import baselines
 from optsmith.training.stacked._rows import Columns, RowOptimizer
 
 LRS = (0.01, 0.1, 0.003, 0.02)
@@ -20,7 +20,7 @@ TEXTS = ("ld", "1", "drop(drop(g) + g3)", "drop(g, rate=0.5)*m1", "cd/m1", "m1^2
 @pytest.fixture(params=[5, 24, 1 << 17], ids=["columns", "rows", "whole"])
 def pieces(request, monkeypatch):
     """Cut matrices of 4 rows and 12 and 7 columns within rows, between them, and not at all."""
-    monkeypatch.setattr(_stack, "PIECE", request.param)
+    monkeypatch.setattr(_rows, "PIECE", request.param)
 
 
 def columns():
