@@ -8,6 +8,7 @@ from runs import SHAPES, STEPS, assert_near, gradient, optimizer, parameters, ru
 
 from optsmith import Rule, zoo
 from optsmith.optim import baselines
+from optsmith.training.stacked import _rows
 from optsmith.training.stacked._rows import Columns, RowOptimizer
 
 LRS = (0.01, 0.1, 0.003, 0.02)
