@@ -39,6 +39,7 @@ class Stage:
         lr_search: `grid`; `halving`: the worse half of it is given up twice on the way; or `auto`:
             the grid is placed by the size of the rule's updates, halved, and refined.
         final: Whether the task may use what it holds out during a search.
+        lr: A fixed learning rate: nothing is tuned.
     """
 
     lrs: tuple[float, ...]
@@ -51,6 +52,7 @@ class Stage:
     extend_grid: bool = False
     lr_search: str = "grid"
     final: bool = False
+    lr: float | None = None
 
     @property
     def lr_seed(self) -> int:
