@@ -1,23 +1,28 @@
-"""The evaluation of recipes: a learning rate from the grid, then a score from other seeds."""
+"""The evaluation of recipes: tune the learning rate, then score it on other seeds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
-from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status
+from optsmith.evaluation._evaluation import Evaluation, Status
 from optsmith.evaluation._lr_search import tune
-from optsmith.evaluation._plan import Plan, Wanted, side_by_side
+from optsmith.evaluation._requests import Request, Requests, serve
 from optsmith.optim import Recipe
-from optsmith.task import Objective, Run, Stage, Task
-from optsmith.training._cost import ms_per_step, peak_memory
-from optsmith.training._stopping import NOT_FINITE, Stopping
-from optsmith.training._train import Trace, train
-from optsmith.training.stacked._choose import choose_stacking
-from optsmith.training.stacked._stacking import Stacking
+from optsmith.task import Run, Stage, Task
+from optsmith.training import (
+    NOT_FINITE,
+    Stacking,
+    Stopping,
+    Trace,
+    choose_stacking,
+    ms_per_step,
+    peak_memory,
+    train,
+)
 
 CURVE_POINTS = 100
 """Points that a record keeps of a learning curve."""
@@ -45,7 +50,7 @@ def evaluate_recipes(
     device: str | torch.device = "cpu",
     stacking: Stacking | None = None,
 ) -> list[Evaluation]:
-    """Evaluate recipes side by side; whatever goes wrong in one becomes its status, never raised.
+    """Evaluate recipes side by side; an error in one becomes its status and is never raised.
 
     Args:
         task: The task.
@@ -56,16 +61,16 @@ def evaluate_recipes(
     """
     where = torch.device(device)
     chosen = stacking or choose_stacking(task, where)
-    plans = [_Evaluator(task, recipe, stage, where).plan() for recipe in recipes]
-    every = side_by_side(plans, lambda runs, stopping: train(task, runs, stopping, chosen))
+    evaluations = [_evaluation(task, recipe, stage, where) for recipe in recipes]
+    every = serve(evaluations, lambda runs, stopping: train(task, runs, stopping, chosen))
     return [
         replace(
-            _record(recipe, progress.result, stage),
-            trained=progress.trained,
-            seconds=progress.seconds,
+            _record(recipe, served.result, stage),
+            trained=served.trained,
+            seconds=served.seconds,
             peak_bytes=peak_memory(where),
         )
-        for recipe, progress in zip(recipes, every, strict=True)
+        for recipe, served in zip(recipes, every, strict=True)
     ]
 
 
@@ -76,74 +81,54 @@ def _record(recipe: Recipe, result: Evaluation | Exception | None, stage: Stage)
     return Evaluation(str(recipe), Status.FAILED, steps=stage.steps, error=line)
 
 
-@dataclass(frozen=True, slots=True)
-class _Evaluator:
-    task: Task
-    recipe: Recipe
-    stage: Stage
-    device: torch.device
-
-    def plan(self) -> Plan[Evaluation]:
-        tuned = yield from tune(self.task, self.recipe, self.stage, self.device, self._points)
-        grid, best = tuned.points, tuned.best
-        record = Evaluation(
-            str(self.recipe), Status.EARLY_STOPPED, grid=grid, steps=self.stage.steps
-        )
-        if best is None:
-            # Not one learning rate gave finite numbers: that is divergence, not a slow start.
-            if all(point.stopped == NOT_FINITE for point in grid):
-                return replace(record, status=Status.DIVERGED)
-            return record
-        lrs = [point.lr for point in grid]
-        at_edge = len(lrs) > 1 and best.lr in (min(lrs), max(lrs))
-        record = replace(record, lr=best.lr, at_edge=at_edge)
-        return (yield from self._score(record, best.lr))
-
-    def _points(
-        self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
-    ) -> Plan[list[list[GridPoint]]]:
-        stage, objective = self.stage, self.task.objective
-        # Never `final`: a learning rate must not be chosen on what is held out for the end.
-        runs = tuple(
-            Run(self.recipe, lr, seed, stage.tune_steps, final=False, device=self.device)
-            for seed in seeds
-            for lr in lrs
-        )
-        stopping = Stopping(objective, stage.early_stop, stage.threshold, halving)
-        traces = iter((yield Wanted(runs, stopping)))
-        return [[_point(lr, next(traces), objective) for lr in lrs] for _ in seeds]
-
-    def _score(self, record: Evaluation, lr: float) -> Plan[Evaluation]:
-        stage, objective = self.stage, self.task.objective
-        runs = tuple(self._run(lr, seed, stage.steps) for seed in stage.seeds)
-        traces = yield Wanted(runs, Stopping(objective))
-        scores = tuple(math.nan if t.stopped else objective.score(t.signal) for t in traces)
-        names = {name: None for t in traces for name in t.metrics}
-        record = replace(
-            record,
-            seeds=stage.seeds,
-            scores=scores,
-            metrics={n: tuple(t.metrics.get(n, math.nan) for t in traces) for n in names},
-            curve=_curve(traces),
-            ms_per_step=ms_per_step(
-                self.task, self._run(lr, stage.lr_seed, min(TIMED_STEPS, stage.steps))
-            )
-            if stage.final
-            else math.nan,
-            state_bytes=traces[-1].state_bytes,
-        )
-        score = sum(scores) / len(scores)
-        if not math.isfinite(score):
+def _evaluation(
+    task: Task, recipe: Recipe, stage: Stage, device: torch.device
+) -> Requests[Evaluation]:
+    """Evaluate one recipe."""
+    tuned = yield from tune(task, recipe, stage, device)
+    grid, best = tuned.points, tuned.best
+    record = Evaluation(str(recipe), Status.EARLY_STOPPED, grid=grid, steps=stage.steps)
+    if best is None:
+        # No learning rate gave finite numbers: that is divergence, not a slow start.
+        if all(point.stopped == NOT_FINITE for point in grid):
             return replace(record, status=Status.DIVERGED)
-        passes = stage.threshold is None or objective.better(score, stage.threshold)
-        return replace(record, score=score, status=Status.OK if passes else Status.REJECTED)
+        return record
+    lrs = [point.lr for point in grid]
+    at_edge = len(lrs) > 1 and best.lr in (min(lrs), max(lrs))
+    runs = tuple(
+        Run(recipe, best.lr, seed, stage.steps, stage.final, device) for seed in stage.seeds
+    )
+    traces = yield Request(runs, Stopping(task.objective))
+    record = replace(record, lr=best.lr, at_edge=at_edge, ms_per_step=_step_time(task, runs, stage))
+    return _scored(record, task, stage, traces)
 
-    def _run(self, lr: float, seed: int, steps: int) -> Run:
-        return Run(self.recipe, lr, seed, steps, self.stage.final, self.device)
+
+def _step_time(task: Task, runs: Sequence[Run], stage: Stage) -> float:
+    """Return the milliseconds of a plain training step, which only final evaluations show."""
+    if not stage.final:
+        return math.nan
+    short = replace(runs[0], seed=stage.lr_seed, steps=min(TIMED_STEPS, stage.steps), built=[])
+    return ms_per_step(task, short)
 
 
-def _point(lr: float, trace: Trace, objective: Objective) -> GridPoint:
-    return GridPoint(lr, None if trace.stopped else objective.score(trace.signal), trace.stopped)
+def _scored(record: Evaluation, task: Task, stage: Stage, traces: Sequence[Trace]) -> Evaluation:
+    """Return the record with the score of the traces, one per seed."""
+    objective = task.objective
+    scores = tuple(math.nan if t.stopped else objective.score(t.signal) for t in traces)
+    names = {name: None for t in traces for name in t.metrics}
+    record = replace(
+        record,
+        seeds=stage.seeds,
+        scores=scores,
+        metrics={n: tuple(t.metrics.get(n, math.nan) for t in traces) for n in names},
+        curve=_curve(traces),
+        state_bytes=traces[-1].state_bytes,
+    )
+    score = sum(scores) / len(scores)
+    if not math.isfinite(score):
+        return replace(record, status=Status.DIVERGED)
+    passes = stage.threshold is None or objective.better(score, stage.threshold)
+    return replace(record, score=score, status=Status.OK if passes else Status.REJECTED)
 
 
 def _curve(traces: Sequence[Trace]) -> tuple[tuple[int, float], ...]:

@@ -1,80 +1,105 @@
-"""How a learning rate is found: on a fixed grid, or where the rule's own size says."""
+"""Learning-rate search: on a fixed grid, or around the rate at which updates match the weights."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 
 from optsmith.evaluation._evaluation import GridPoint
-from optsmith.evaluation._plan import Plan
+from optsmith.evaluation._requests import Request, Requests
 from optsmith.evaluation._size import unit_lr
 from optsmith.optim import Recipe
-from optsmith.task import Objective, Stage, Task
-
-
-class Try(Protocol):
-    """Plans to train at learning rates, for what comes of each."""
-
-    def __call__(
-        self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
-    ) -> Plan[list[list[GridPoint]]]:
-        """Plan for the points of each seed; with `halving`, those behind are given up halfway."""
-
+from optsmith.task import Objective, Run, Stage, Task
+from optsmith.training import Stopping
 
 MOST_EXTENSIONS = 8
 """Learning rates tried beyond an edge of the grid."""
 
 COARSE = tuple(10 ** (exponent / 2) for exponent in range(-5, 2))
-"""Steps of `auto`'s first grid, in units of the weights' size."""
+"""First grid of `auto`, in units of the rate at which updates are as large as the weights."""
 
 FINE = 10**0.25
-"""How far from the best of them it looks next."""
+"""Factor between the best rate of that grid and its neighbours in the second one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """What a search for a learning rate found.
+    """The result of a learning-rate search.
 
     Attributes:
-        points: Every learning rate tried, in order of size.
-        best: The one chosen; None when none got through.
+        points: Every learning rate tried, in increasing order.
+        best: The one chosen; None when all were stopped or stayed below the threshold.
     """
 
     points: tuple[GridPoint, ...]
     best: GridPoint | None
 
 
-def tune(
-    task: Task, recipe: Recipe, stage: Stage, device: torch.device, attempt: Try
-) -> Plan[Tuned]:
-    """Plan to search for a learning rate as the stage says.
-
-    Args:
-        task: The task.
-        recipe: What trains.
-        stage: Says how to search.
-        device: Where to train.
-        attempt: Plans to train at given learning rates, with given seeds.
-    """
-    objective = task.objective
+def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> Requests[Tuned]:
+    """Search for a learning rate as the stage says."""
+    search = _Search(task, recipe, stage, device)
+    if stage.lr is not None:
+        return Tuned((), GridPoint(stage.lr, None))
     unit = unit_lr(task, recipe, stage, device) if stage.lr_search == "auto" else None
-    lrs = stage.lrs if unit is None else [unit * step for step in COARSE]
-    (points,) = yield from attempt(lrs, [stage.lr_seed], halving=stage.lr_search != "grid")
+    lrs = stage.lrs if unit is None else [unit * factor for factor in COARSE]
+    (points,) = yield from search.points(lrs, [stage.lr_seed], halving=stage.lr_search != "grid")
     if stage.extend_grid or unit is not None:
-        points = yield from _extend(points, objective, stage.lr_seed, attempt)
-    best = best_point(points, objective, stage.threshold)
+        points = yield from search.extended(points)
+    best = search.best(points)
     if unit is None or best is None:
         return Tuned(tuple(points), best)
-    # One seed has its luck, most of all where training is just about to become unstable.
+    # The best of one seed is partly luck, most of all just below the rate where training becomes
+    # unstable: its neighbourhood is tried with a second seed.
     around = [best.lr / FINE, best.lr, best.lr * FINE]
-    close = list(map(_mean, *(yield from attempt(around, stage.lr_seeds))))
+    close = list(map(_mean, *(yield from search.points(around, stage.lr_seeds))))
     others = [point for point in points if point.lr != best.lr]
     ordered = tuple(sorted([*others, *close], key=lambda point: point.lr))
-    return Tuned(ordered, best_point(close, objective, stage.threshold))
+    return Tuned(ordered, search.best(close))
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    task: Task
+    recipe: Recipe
+    stage: Stage
+    device: torch.device
+
+    def points(
+        self, lrs: Sequence[float], seeds: Sequence[int], halving: bool = False
+    ) -> Requests[list[list[GridPoint]]]:
+        """Train at learning rates; return the points of each seed."""
+        stage, objective = self.stage, self.task.objective
+        # Never `final`: a learning rate must not be chosen on data held out for the report.
+        runs = tuple(
+            Run(self.recipe, lr, seed, stage.tune_steps, final=False, device=self.device)
+            for seed in seeds
+            for lr in lrs
+        )
+        stopping = Stopping(objective, stage.early_stop, stage.threshold, halving)
+        points = [
+            GridPoint(
+                run.lr, None if trace.stopped else objective.score(trace.signal), trace.stopped
+            )
+            for run, trace in zip(runs, (yield Request(runs, stopping)), strict=True)
+        ]
+        return [points[i : i + len(lrs)] for i in range(0, len(points), len(lrs))]
+
+    def extended(self, points: list[GridPoint]) -> Requests[list[GridPoint]]:
+        """Continue outwards while the best rate is at an edge."""
+        for _ in range(MOST_EXTENSIONS):
+            best = best_point(points, self.task.objective)
+            beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
+            if beyond is None:
+                break
+            (found,) = yield from self.points([beyond], [self.stage.lr_seed])
+            points = sorted([*points, *found], key=lambda point: point.lr)
+        return points
+
+    def best(self, points: Sequence[GridPoint]) -> GridPoint | None:
+        return best_point(points, self.task.objective, self.stage.threshold)
 
 
 def _mean(one: GridPoint, other: GridPoint) -> GridPoint:
@@ -87,27 +112,13 @@ def _mean(one: GridPoint, other: GridPoint) -> GridPoint:
 def best_point(
     points: Sequence[GridPoint], objective: Objective, threshold: float | None = None
 ) -> GridPoint | None:
-    """Return the best learning rate that got through and beats the threshold."""
+    """Return the best learning rate that was not stopped and beats the threshold."""
     through = [
         (objective.key(p.score), p)
         for p in points
         if p.score is not None and (threshold is None or objective.better(p.score, threshold))
     ]
     return min(through, key=lambda pair: pair[0])[1] if through else None
-
-
-def _extend(
-    points: list[GridPoint], objective: Objective, seed: int, attempt: Try
-) -> Plan[list[GridPoint]]:
-    """Plan to go on outwards while the best is at an edge."""
-    for _ in range(MOST_EXTENSIONS):
-        best = best_point(points, objective)
-        beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
-        if beyond is None:
-            break
-        (found,) = yield from attempt([beyond], [seed])
-        points = sorted([*points, *found], key=lambda point: point.lr)
-    return points
 
 
 def _beyond(lrs: Sequence[float], best: float) -> float | None:

@@ -1,61 +1,53 @@
-"""The size of a rule's updates on a task's first gradients, which says where its lr lies."""
+"""The size of a recipe's updates on a task's first gradients, which places its learning rate."""
 
 from __future__ import annotations
 
 import math
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from optsmith.optim import Baseline, Program, Recipe
+from optsmith._cache import ObjectCache
+from optsmith.optim import Program, Recipe, RuleForm, form_of
 from optsmith.rules import Rule
 from optsmith.task import Run, Stage, Task
+from optsmith.training import seeded
 
 STEPS = 6
 """Gradients looked at; the first few updates of a rule with momentum are not its usual size."""
 
 _TINY = 1e-12
 
-_known: WeakKeyDictionary[Task, dict[object, tuple[list[list[Tensor]], float]]] = (
-    WeakKeyDictionary()
-)
+Gradients = list[list[Tensor]]
+"""The gradients of each step."""
+
+_first: ObjectCache[tuple[Gradients, float]] = ObjectCache()
 
 
 def unit_lr(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> float | None:
     """Return the learning rate at which updates are as large as the weights.
 
-    None when that cannot be said, since the updates are zero or not finite.
+    None when there is no such rate: the updates are zero or not finite, or the recipe is not a
+    rule.
     """
-    rule, scale = recipe, 1.0
-    if isinstance(rule, Baseline):
-        form = rule.as_rule()
-        rule, scale = form.rule, form.scale
-    gradients, weight = _first_gradients(task, stage, device)
-    size = scale * _update_size(rule, gradients, stage)
+    form = form_of(recipe)
+    if form is None:
+        return None
+    # Never `final`: a learning rate must not be placed by data held out for the report.
+    run = Run(Rule.parse("g"), _TINY, stage.lr_seed, STEPS, final=False, device=device)
+    gradients, weight = _first.get(task, (stage.lr_seed, device), lambda: _gradients(task, run))
+    size = form.scale * _update_size(form, gradients, stage)
     if not (0 < size < math.inf and 0 < weight < math.inf):
         return None
     unit = weight / size
     return unit if 0 < unit < math.inf else None
 
 
-def _first_gradients(
-    task: Task, stage: Stage, device: torch.device
-) -> tuple[list[list[Tensor]], float]:
+def _gradients(task: Task, run: Run) -> tuple[Gradients, float]:
     """Return the gradients of the first steps of hardly moving weights, and the weights' size."""
-    known = _known.setdefault(task, {})
-    key = (stage.lr_seed, stage.final, device)
-    if key not in known:
-        known[key] = _look(task, stage, device)
-    return known[key]
-
-
-def _look(task: Task, stage: Stage, device: torch.device) -> tuple[list[list[Tensor]], float]:
-    run = Run(Rule.parse("g"), _TINY, stage.lr_seed, STEPS, stage.final, device)
-    gradients: list[list[Tensor]] = []
+    gradients: Gradients = []
     squares, count = 0.0, 0
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(run.seed)
+    with seeded(run.seed, run.device):
         training = task.start(run)
         for _ in range(STEPS):
             next(training)
@@ -68,9 +60,9 @@ def _look(task: Task, stage: Stage, device: torch.device) -> tuple[list[list[Ten
     return gradients, math.sqrt(squares / max(count, 1))
 
 
-def _update_size(rule: Rule, gradients: list[list[Tensor]], stage: Stage) -> float:
-    """Return the root mean square of the last updates, of what is finite in them."""
-    program = Program(rule)
+def _update_size(form: RuleForm, gradients: Gradients, stage: Stage) -> float:
+    """Return the root mean square of the finite entries of the last updates."""
+    program = Program(form.rule)
     state = [program.init(g) for g in gradients[0]]
     squares, count = 0.0, 0
     for t, step in enumerate(gradients, start=1):

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._zoo import named_rule
-from optsmith.optim._baselines import Baseline, is_baseline
+from optsmith.optim._baselines import Baseline, RuleForm, is_baseline
 from optsmith.optim._optimizer import RuleOptimizer
 from optsmith.rules import Rule
 
@@ -22,6 +22,11 @@ def parse_recipe(text: str) -> Recipe:
         OptsmithError: It names none.
     """
     return Baseline.parse(text) if is_baseline(text) else named_rule(text)
+
+
+def form_of(recipe: Recipe) -> RuleForm | None:
+    """Return a recipe as a rule; None for a baseline that is not expressible as one."""
+    return recipe.as_rule() if isinstance(recipe, Baseline) else RuleForm(recipe)
 
 
 def build(
