@@ -9,41 +9,36 @@ import pytest
 import torch
 
 from optsmith import Objective, Rule, Run, Task
-from optsmith.evaluation import GridPoint, evaluate_recipe
+from optsmith.evaluation import evaluate_recipe
 from optsmith.evaluation._lr_search import tune
-from optsmith.evaluation._plan import side_by_side
+from optsmith.evaluation._requests import serve
 from optsmith.evaluation._size import unit_lr
 from optsmith.optim import baselines, parse_recipe
-from optsmith.training import Stacking, train_once
+from optsmith.training import Stacking, Trace, train_once
 from optsmith.training._plain import race
 from optsmith.training._stopping import Stopping
-from tasks_for_tests import PROTOCOL, bowl, line
+from tasks_for_tests import PROTOCOL, bowl, line, quadratic
 
-AUTO = replace(PROTOCOL.search_stage, lr_search="auto")
+AUTO = PROTOCOL.replace(lr_search="auto").search_stage
 CPU = torch.device("cpu")
 
 
-def tuned_by(*args):
-    """Return what a plan came to that wants nothing trained."""
-    (progress,) = side_by_side([tune(*args)], lambda runs, stopping: pytest.fail("trained"))
-    return progress.result
-
-
-def points_of(lrs, seeds, point):
-    """Plan for points that are there already."""
-    return [[point(lr, seed) for lr in lrs] for seed in seeds]
-    yield
+def tuned_by(task, recipe, stage, train):
+    """Return the result of a learning-rate search whose runs `train` pretends to train."""
+    (served,) = serve([tune(task, recipe, stage, CPU)], train)
+    return served.result
 
 
 def trying(score):
-    """Return an attempt with a given score, and the list of what it was asked."""
+    """Return training that gives each run this score (None: stopped), and the runs it got."""
     asked = []
 
-    def attempt(lrs, seeds, halving=False):
-        asked.extend((lr, seed) for seed in seeds for lr in lrs)
-        return points_of(lrs, seeds, lambda lr, seed: GridPoint(lr, score(lr, seed)))
+    def train(runs, stopping):
+        asked.extend((run.lr, run.seed) for run in runs)
+        scores = [score(run.lr, run.seed) for run in runs]
+        return [Trace([(1, s)]) if s is not None else Trace([(1, 0.0)], "no") for s in scores]
 
-    return attempt, asked
+    return train, asked
 
 
 def test_the_unit_is_the_learning_rate_at_which_updates_are_as_large_as_the_weights():
@@ -69,15 +64,15 @@ def test_baselines_are_placed_as_the_same_rules_are(name):
 
 @pytest.mark.parametrize("rule", ["g - g", "log(g - g)"])
 def test_updates_without_a_size_fall_back_to_the_grid(rule):
-    attempt, asked = trying(lambda lr, seed: 1.0)
-    tuned_by(bowl(), Rule.parse(rule), AUTO, CPU, attempt)
+    train, asked = trying(lambda lr, seed: 1.0)
+    tuned_by(bowl(), Rule.parse(rule), AUTO, train)
     assert [lr for lr, _ in asked] == [0.01, 0.1, 1.0]
 
 
 @pytest.mark.parametrize("best", [1e-6, 1e-3, 0.1, 1.0, 1e3])
 def test_auto_finds_the_best_wherever_it_lies(best):
-    attempt, _ = trying(lambda lr, seed: abs(math.log10(lr / best)))
-    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
+    train, _ = trying(lambda lr, seed: abs(math.log10(lr / best)))
+    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, train)
     assert abs(math.log10(tuned.best.lr / best)) <= 0.126  # half of the finest distance
     assert [p.lr for p in tuned.points] == sorted(p.lr for p in tuned.points)
     assert tuned.best.lr not in (tuned.points[0].lr, tuned.points[-1].lr)
@@ -91,29 +86,46 @@ def test_what_is_close_is_tried_with_a_second_seed():
         place = math.log10(lr)
         return abs(place - 0.5) if seed == first else 5 * max(0.0, place + 0.01)
 
-    attempt, asked = trying(score)
-    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
+    train, asked = trying(score)
+    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, train)
     assert len([1 for _, seed in asked if seed == second]) == 3
     assert math.log10(tuned.best.lr) < 0.4
 
 
 def test_one_stopped_run_rules_a_learning_rate_out():
-    def point(lr, seed):
-        stopped = seed == AUTO.lr_seeds[1] and lr > 0.9
-        return GridPoint(lr, None, "no") if stopped else GridPoint(lr, abs(math.log(lr)))
+    def score(lr, seed):
+        return None if seed == AUTO.lr_seeds[1] and lr > 0.9 else abs(math.log(lr))
 
-    def attempt(lrs, seeds, halving=False):
-        return points_of(lrs, seeds, point)
-
-    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, CPU, attempt)
+    train, _ = trying(score)
+    tuned = tuned_by(bowl(), Rule.parse("g"), AUTO, train)
     assert tuned.best.lr < 0.9
 
 
 def test_the_grid_is_left_as_it_is_unless_asked():
-    attempt, asked = trying(lambda lr, seed: 1 / lr)
-    tuned = tuned_by(bowl(), Rule.parse("g"), PROTOCOL.search_stage, CPU, attempt)
+    train, asked = trying(lambda lr, seed: 1 / lr)
+    tuned = tuned_by(bowl(), Rule.parse("g"), PROTOCOL.search_stage, train)
     assert asked == [(0.01, 0), (0.1, 0), (1.0, 0)]
     assert tuned.best.lr == 1.0
+
+
+@pytest.mark.parametrize("lr_search", ["grid", "halving", "auto"])
+def test_a_fixed_learning_rate_is_not_tuned(lr_search):
+    stage = PROTOCOL.replace(lr_search=lr_search).search_stage.at(lr=0.02)
+    found = evaluate_recipe(bowl(), Rule.parse("g"), stage)
+    assert (found.lr, found.grid, found.at_edge) == (0.02, (), False)
+    assert found.trained == len(stage.seeds) * stage.steps
+
+
+def test_the_place_of_a_learning_rate_is_found_without_held_out_data():
+    seen = []
+
+    def watching(run):
+        seen.append(run.final)
+        yield from quadratic(run)
+
+    task = Task.from_function(watching, protocol=PROTOCOL)
+    unit_lr(task, Rule.parse("g"), PROTOCOL.replace(lr_search="auto").final_stage, CPU)
+    assert seen == [False]
 
 
 def test_auto_makes_rules_of_other_scales_equal():
@@ -133,10 +145,10 @@ def test_auto_makes_rules_of_other_scales_equal():
 def test_halving_gives_up_the_worse_half_twice(stacked):
     stacking = Stacking(64 if stacked else 1)
     task, lrs = line(), (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.15, 0.2)
-    stage = replace(PROTOCOL.search_stage, lrs=lrs, tune_steps=40, lr_search="halving")
+    protocol = PROTOCOL.replace(lrs=lrs, proxy_steps=40, lr_search="halving")
     record, whole = (
         evaluate_recipe(task, Rule.parse("g"), s, stacking=stacking)
-        for s in (stage, replace(stage, lr_search="grid"))
+        for s in (protocol.search_stage, protocol.replace(lr_search="grid").search_stage)
     )
     assert record.lr == whole.lr
     assert record.scores == whole.scores

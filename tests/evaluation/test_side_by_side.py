@@ -9,7 +9,7 @@ import pytest
 
 from optsmith import Objective, Protocol, Rule, Run, Status
 from optsmith.evaluation import evaluate_recipe, evaluate_recipes
-from optsmith.evaluation._plan import Wanted, side_by_side
+from optsmith.evaluation._requests import Request, serve
 from optsmith.optim import parse_recipe
 from optsmith.training import Stacking, Trace, train_once
 from optsmith.training._stopping import Stopping
@@ -32,7 +32,8 @@ RECIPES = [
 @pytest.mark.parametrize("stacking", [STACKED, Stacking(5), Stacking()], ids=["64", "5", "plain"])
 @pytest.mark.parametrize("lr_search", ["grid", "halving", "auto"])
 def test_evaluations_are_those_of_each_recipe_alone(lr_search, stacking):
-    stage = replace(STAGE, lr_search=lr_search, extend_grid=lr_search == "halving")
+    protocol = STAGE.protocol.replace(lr_search=lr_search, extend_grid=lr_search == "halving")
+    stage = protocol.search_stage
     together = evaluate_recipes(line(), RECIPES, stage, stacking=stacking)
     for recipe, found in zip(RECIPES, together, strict=True):
         alone = evaluate_recipe(line(), recipe, stage, stacking=stacking)
@@ -61,22 +62,22 @@ def test_a_recipe_that_fails_leaves_the_others_alone():
     assert also_good.status is Status.OK
 
 
-# --- plans ---------------------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------
 
 
 def run(seed: int, recipe: str = "g", lr: float = 0.1) -> Run:
     return Run(parse_recipe(recipe), lr, seed, 10)
 
 
-def plan(*wanted: Wanted):
+def requesting(*requests: Request):
     seen = []
-    for want in wanted:
-        traces = yield want
+    for request in requests:
+        traces = yield request
         seen += [trace.signal for trace in traces]
     return seen
 
 
-def test_what_plans_want_at_the_same_time_is_trained_together():
+def test_what_is_requested_at_the_same_time_is_trained_together():
     calls = []
 
     def train(runs, stopping):
@@ -84,10 +85,10 @@ def test_what_plans_want_at_the_same_time_is_trained_together():
         return [Trace([(10, float(r.seed))]) for r in runs]
 
     loss, other = Stopping(Objective()), Stopping(Objective(), early=True)
-    one = plan(Wanted((run(1), run(2)), loss), Wanted((run(3),), loss))
-    two = plan(Wanted((run(4),), loss))
-    three = plan(Wanted((run(5),), other), Wanted((run(6),), loss))
-    results = side_by_side([one, two, three], train)
+    one = requesting(Request((run(1), run(2)), loss), Request((run(3),), loss))
+    two = requesting(Request((run(4),), loss))
+    three = requesting(Request((run(5),), other), Request((run(6),), loss))
+    results = serve([one, two, three], train)
     assert calls == [[1, 2, 4], [5], [3, 6]]
     assert [p.result for p in results] == [
         [[(10, float(seed))] for seed in seeds] for seeds in ((1, 2, 3), (4,), (5, 6))
@@ -95,14 +96,15 @@ def test_what_plans_want_at_the_same_time_is_trained_together():
     assert [p.trained for p in results] == [30, 10, 20]
 
 
-def test_a_plan_may_end_at_once_or_fail_by_itself():
+def test_a_computation_may_end_at_once_or_fail_by_itself():
     def broken():
         raise KeyError("before anything")
         yield
 
-    wanted = Wanted((run(1),), Stopping(Objective()))
-    ended, failed, went = side_by_side(
-        [plan(), broken(), plan(wanted)], lambda runs, _: [Trace([(10, 1.0)]) for _ in runs]
+    wanted = Request((run(1),), Stopping(Objective()))
+    ended, failed, went = serve(
+        [requesting(), broken(), requesting(wanted)],
+        lambda runs, _: [Trace([(10, 1.0)]) for _ in runs],
     )
     assert ended.result == []
     assert isinstance(failed.result, KeyError)

@@ -1,4 +1,4 @@
-"""Whether stacks are used: decided by a check and by a clock."""
+"""How many copies a stack has: a rule of the model's size and the device."""
 
 from __future__ import annotations
 
@@ -6,90 +6,73 @@ import logging
 
 import pytest
 import torch
+from stack_samples import sorting
 from torch import nn
-from torch.nn.functional import cross_entropy
 
-from optsmith import Protocol, Task
+from optsmith import TaskError
 from optsmith.training import choose_stacking
-from optsmith.training.stacked import _throughput
-from optsmith.training.stacked._throughput import best_size, seconds_per_copy
-from tasks_for_tests import line
+from optsmith.training.stacked._check import Footprint
+from optsmith.training.stacked._choose import copies_for
+from tasks_for_tests import bowl, line
 
 CPU = torch.device("cpu")
-
-
-def clock(monkeypatch, *, alone: float, small: float, large: float) -> list[tuple[int, ...]]:
-    """Have copies take these times, by the size of their stack; return what is measured."""
-    asked = []
-
-    def seconds(task, device, *sizes):
-        asked.append(sizes)
-        return [alone if n == 1 else small if n == 8 else large for n in sizes]
-
-    monkeypatch.setattr(_throughput, "seconds_per_copy", seconds)
-    return asked
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize(
-    ("alone", "small", "large", "copies"),
+    ("parameters", "activations", "copies"),
     [
-        (1.0, 0.5, 0.2, 64),
-        (1.0, 0.5, 0.55, 64),  # not worth the smaller stack
-        (1.0, 0.5, 0.7, 8),
-        (1.0, 0.8, 0.95, 1),  # the second look finds that neither pays
-        (1.0, 0.95, 0.1, 1),  # larger stacks are not tried where small ones do not pay
-        (1.0, 2.0, 2.0, 1),
+        (62 << 10, 408 << 10, 64),  # 784-20-10, batches of 128
+        (MIB // 2, MIB // 2, 64),
+        (MIB, MIB // 2, 8),
+        (2 * MIB, 743 << 10, 8),  # 784-640-10
+        (2 * MIB, 3 * MIB, 1),
+        (0, 3 * MIB + 1, 1),
     ],
 )
-def test_the_faster_way_is_taken(monkeypatch, caplog, alone, small, large, copies):
-    asked = clock(monkeypatch, alone=alone, small=small, large=large)
-    with caplog.at_level(logging.INFO, "optsmith"):
-        chosen = choose_stacking(line(), CPU)
-    assert chosen.copies == copies
-    assert chosen.parameters == 4 * 5
-    assert bool(chosen.reason) == (copies == 1) == ("one at a time" in caplog.text)
-    assert asked[0] == (1, 8)
-    assert len(asked) == 1 or asked[1] == (1, 8, 64)
+def test_small_models_make_large_stacks_on_a_cpu(parameters, activations, copies):
+    assert copies_for(Footprint(parameters, activations), CPU) == copies
 
 
-def test_what_does_not_fit_is_not_tried(monkeypatch):
-    asked = clock(monkeypatch, alone=1.0, small=0.5, large=0.5)
-    assert best_size(line(), CPU, most=5) == (5, 2.0)
-    assert asked == [(1, 5)]
+def test_on_a_gpu_stacks_are_as_large_as_memory_allows():
+    assert copies_for(Footprint(64 * MIB, 64 * MIB), torch.device("cuda")) == 64
 
 
-def test_a_stack_that_fails_is_not_used(monkeypatch):
-    def fail(*_):
-        raise RuntimeError("out of memory\nand more")
-
-    monkeypatch.setattr(_throughput, "seconds_per_copy", fail)
+def test_a_small_model_is_stacked_and_the_record_says_what_a_copy_takes():
     chosen = choose_stacking(line(), CPU)
-    assert (chosen.copies, chosen.reason) == (1, "a stack cannot be trained (out of memory)")
+    assert (chosen.copies, chosen.parameters, chosen.reason) == (64, 4 * 5, "")
+    assert chosen.activations > 0
 
 
-def test_times_are_measured_and_nothing_else_changes():
-    before, threads = torch.get_rng_state(), torch.get_num_threads()
-    times = seconds_per_copy(line(), CPU, 1, 4)
-    assert len(times) == 2
-    assert min(times) > 0
-    assert torch.equal(torch.get_rng_state(), before)
-    assert torch.get_num_threads() == threads
+def test_a_large_model_is_trained_plainly_without_being_checked(monkeypatch, caplog):
+    def fail(*_):
+        raise AssertionError("checked in vain")
+
+    monkeypatch.setattr("optsmith.training.stacked._choose.check_stack", fail)
+    wide = sorting(lambda: nn.Sequential(nn.Linear(12, 60_000), nn.Linear(60_000, 5)))
+    with caplog.at_level(logging.INFO, "optsmith"):
+        chosen = choose_stacking(wide, CPU)
+    assert (chosen.copies, chosen.parameters) == (1, 4 * (17 * 60_000 + 60_005))
+    assert "one at a time" in caplog.text
 
 
-def test_convolutions_are_stacked_or_not_as_the_clock_says(monkeypatch):
-    def network():
-        return nn.Sequential(
-            nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(108, 5)
-        )
+def test_two_copies_must_fit(monkeypatch):
+    monkeypatch.setattr("optsmith.training.stacked._stacking.MOST_BYTES", 100)
+    assert "would not fit" in choose_stacking(line(), CPU).reason
 
-    generator = torch.Generator().manual_seed(0)
-    data = torch.randn(40, 1, 8, 8, generator=generator), torch.arange(40) % 5
-    protocol = Protocol(lrs=(0.1,), proxy_steps=10, steps=10, final_steps=10)
 
-    def task():
-        return Task.from_module(network, data, cross_entropy, batch_size=8, protocol=protocol)
+@pytest.mark.parametrize("copies", [2, 5, 500])
+def test_the_size_can_be_given(copies):
+    assert choose_stacking(line(), CPU, copies).copies == copies
 
-    clock(monkeypatch, alone=1.0, small=0.5, large=1.0)
-    assert choose_stacking(task(), CPU).copies == 8
-    clock(monkeypatch, alone=1.0, small=1.5, large=1.5)
-    assert "0.67 times" in choose_stacking(task(), CPU).reason
+
+def test_one_copy_asked_for_is_the_plain_loop():
+    chosen = choose_stacking(line(), CPU, 1)
+    assert (chosen.copies, chosen.reason) == (1, "as asked for")
+
+
+def test_stacks_that_cannot_be_are_refused_when_they_are_asked_for():
+    with pytest.raises(TaskError, match="bowl cannot be stacked: the task has a training loop"):
+        choose_stacking(bowl(), CPU, 4)
+    with pytest.raises(TaskError, match="at least 1 copy, not 0"):
+        choose_stacking(line(), CPU, 0)

@@ -31,7 +31,7 @@ from optsmith.training import Stacking, _train, train_once
 from optsmith.training._stopping import NOT_FINITE, Stopping
 from optsmith.training.stacked import _stack as _stacked
 from optsmith.training.stacked import _stacking
-from optsmith.training.stacked._check import examine
+from optsmith.training.stacked._check import check_stack, footprint
 from optsmith.training.stacked._perceptron import ELEMENTWISE
 from optsmith.training.stacked._stacking import stacks
 from tasks_for_tests import line
@@ -84,9 +84,10 @@ def pairs_of(recipes):
 
 
 def stacking_of(task):
-    """Return the decision without a clock: stacks wherever they are possible."""
-    footprint = examine(task, CPU)
-    return Stacking(64, footprint.parameters, footprint.activations)
+    """Return the decision without the rule of size: stacks wherever they are possible."""
+    check_stack(task, CPU)
+    one = footprint(task, CPU)
+    return Stacking(64, one.parameters, one.activations)
 
 
 def train(task, runs, stopping):
@@ -282,13 +283,13 @@ def test_what_does_not_fit_is_split_evenly(monkeypatch):
 
 def test_the_estimate_counts_parameters_state_and_activations():
     task = sorting()
-    footprint = examine(task, CPU)
-    assert footprint.parameters == 4 * (12 * 8 + 8 + 8 * 6 + 6 + 6 * 5 + 5)
-    assert footprint.activations >= 4 * 16 * (12 + 8 + 6 + 5)
+    one = footprint(task, CPU)
+    assert one.parameters == 4 * (12 * 8 + 8 + 8 * 6 + 6 + 6 * 5 + 5)
+    assert one.activations >= 4 * 16 * (12 + 8 + 6 + 5)
     stacking = stacking_of(task)
     plain, rich = (stacking.copy_bytes(slots) for slots in (0, 4))
-    assert plain == 4 * footprint.parameters + 2 * footprint.activations
-    assert rich - plain == 4 * footprint.parameters
+    assert plain == 4 * one.parameters + 2 * one.activations
+    assert rich - plain == 4 * one.parameters
 
 
 def test_a_stack_makes_each_seed_s_model_once(monkeypatch):

@@ -1,4 +1,4 @@
-"""Whether the runs of a task can be trained as a stack: found out by training a few steps."""
+"""Whether the runs of a task can be trained as a stack: checked by training a few steps."""
 
 from __future__ import annotations
 
@@ -10,24 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from optsmith.rules import Rule
-from optsmith.task import ModuleTask, Run, Task
-from optsmith.task._batches import Batch, TensorBatches
+from optsmith.task import Batch, ModuleTask, Run, Task, TensorBatches
 from optsmith.training._plain import seeded
 from optsmith.training.stacked._copies import Copies
 from optsmith.training.stacked._feed import feeds
-from optsmith.training.stacked._gradients import gradients_of
-
-MOST_PARAMETERS = 1_000_000
-MOST_ACTIVATIONS = 1 << 24
-"""Parameters, and bytes of activations, of a model on a CPU: with more, stacks are not even tried.
-
-Copies of 784-640-10, half as large, gain a sixth in stacks: benchmarks/results/scaling.txt.
-"""
 
 TOLERANCE = 1e-4
-"""Difference to the plain loop, relative to the largest entry, that is put down to rounding."""
-
-_BUSY = "the model is large enough to keep a CPU busy"
+"""Largest difference from the plain loop, relative to the largest entry, taken for rounding."""
 
 LR = 0.1
 """Learning rate between the two steps that are compared."""
@@ -36,12 +25,12 @@ _DESCENT = Rule.parse("g")
 
 
 class NotStackableError(Exception):
-    """A task that has to be trained one run at a time; the message says why."""
+    """A task whose runs have to be trained one at a time; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one copy takes.
+    """Memory of one copy of a model.
 
     Attributes:
         parameters: Bytes of parameters.
@@ -52,23 +41,41 @@ class Footprint:
     activations: int
 
 
-def examine(task: Task, device: torch.device) -> Footprint:
-    """Return what one copy of a task's model takes.
+def footprint(task: Task, device: torch.device) -> Footprint:
+    """Return the memory of one copy of a task's model.
 
     Raises:
-        NotStackableError: The runs of the task cannot be trained as a stack, or it would not pay.
+        NotStackableError: The task or its model is of a kind that is not stacked.
     """
-    task = as_stackable(task)
+    stackable = as_stackable(task)
+    model = _model(stackable, 0, device)
+    _inspect(model)
+    (batch,) = stackable.data.train(Run(_DESCENT, LR, 0, 1, device=device))
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.data_ptr()] = tensor.nbytes
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        stackable.loss(model(batch[0]), batch[1])
+    return Footprint(sum(p.nbytes for p in model.parameters()), sum(kept.values()))
+
+
+def check_stack(task: Task, device: torch.device) -> None:
+    """Check that stacks of a task's model train as the plain loop does.
+
+    Raises:
+        NotStackableError: They do not.
+    """
+    stackable = as_stackable(task)
     try:
-        _inspect(_model(task, 0, device), device)
         with warnings.catch_warnings():
-            # vmap warns when all it can do is a loop.
+            # vmap warns when it falls back to a loop over the copies.
             warnings.filterwarnings("error", message="There is a performance drop")
-            # One batch for all copies; one for each; and shared, evenly and unevenly.
+            # One batch for all copies; one per copy; and shared, evenly and unevenly.
             for seeds in ([0, 0], [0, 1], [0, 0, 1, 1], [0, 0, 1]):
-                footprint = _compare(task, seeds, device)
-                if device.type == "cpu" and footprint.activations > MOST_ACTIVATIONS:
-                    raise NotStackableError(_BUSY)
+                _compare(stackable, seeds, device)
     except NotStackableError:
         raise
     except Exception as error:  # whatever a user's model may raise when it is run by vmap
@@ -76,11 +83,10 @@ def examine(task: Task, device: torch.device) -> Footprint:
         raise NotStackableError(
             f"vmap cannot run the model ({type(error).__name__}: {line})"
         ) from error
-    return footprint
 
 
 def as_stackable(task: Task) -> ModuleTask:
-    """Return a task whose training loop and data are of the kinds that stacks know.
+    """Return a task whose training loop and data are of the kinds that can be stacked.
 
     Raises:
         NotStackableError: They are not.
@@ -88,7 +94,7 @@ def as_stackable(task: Task) -> ModuleTask:
     if not isinstance(task, ModuleTask) or type(task).start is not ModuleTask.start:
         raise NotStackableError("the task has a training loop of its own")
     if not isinstance(task.data, TensorBatches):
-        raise NotStackableError("the data come from a loader, or are others in the end")
+        raise NotStackableError("the data come from a loader, or differ in the final evaluation")
     return task
 
 
@@ -97,7 +103,7 @@ def _model(task: ModuleTask, seed: int, device: torch.device) -> nn.Module:
         return task.make(device).train()
 
 
-def _inspect(module: nn.Module, device: torch.device) -> None:
+def _inspect(module: nn.Module) -> None:
     params = list(module.parameters())
     if not params:
         raise NotStackableError("the model has no parameters")
@@ -107,27 +113,22 @@ def _inspect(module: nn.Module, device: torch.device) -> None:
         raise NotStackableError("some of the model's parameters are shared between its layers")
     if not all(p.requires_grad for p in params):
         raise NotStackableError("some of the model's parameters are frozen")
-    if device.type != "cpu":
-        return
-    if sum(p.numel() for p in params) > MOST_PARAMETERS:
-        raise NotStackableError(_BUSY)
 
 
-def _compare(task: ModuleTask, seeds: Sequence[int], device: torch.device) -> Footprint:
+def _compare(task: ModuleTask, seeds: Sequence[int], device: torch.device) -> None:
     """Train copies for two steps, in a stack and one by one; raise when they differ."""
     data = task.data
-    assert isinstance(data, TensorBatches)  # noqa: S101 - `as_stackable` has seen to it
+    assert isinstance(data, TensorBatches)  # noqa: S101 - checked by `as_stackable`
     feed = feeds(data, seeds, 2, device)
     copies = Copies(task, seeds, device)
-    way = gradients_of(task, copies.module)
     models = [_model(task, seed, device) for seed in seeds]
     plain = [list(data.train(Run(_DESCENT, LR, seed, 2, device=device))) for seed in seeds]
     for step in (1, 2):
-        losses, gradients = copies.gradients(way, feed(step))
+        losses, gradients = copies.gradients(feed(step))
         if losses.shape != (len(seeds),):
             raise NotStackableError("the loss is not one number")
         for row, (batches, model) in enumerate(zip(plain, models, strict=True)):
-            loss, footprint = _plain_step(task, model, batches[step - 1])
+            loss = _plain_step(task, model, batches[step - 1])
             rows = [_row(model, columns.parameters) for columns in copies.columns]
             _must_match([losses[row]], [loss])
             _must_match([gradient[row] for gradient in gradients], rows)
@@ -135,28 +136,19 @@ def _compare(task: ModuleTask, seeds: Sequence[int], device: torch.device) -> Fo
             _must_match(held, list(model.buffers()))
         for matrix, gradient in zip(copies.matrices, gradients, strict=True):
             matrix.sub_(gradient, alpha=LR)
-    return footprint
 
 
-def _plain_step(task: ModuleTask, model: nn.Module, batch: Batch) -> tuple[Tensor, Footprint]:
-    """Take a step of plain descent; return the loss, and what the model took."""
-    kept: dict[int, int] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.data_ptr()] = tensor.nbytes
-        return tensor
-
+def _plain_step(task: ModuleTask, model: nn.Module, batch: Batch) -> Tensor:
+    """Take a step of plain descent; return the loss."""
     model.zero_grad()
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        loss = task.loss(model(batch[0]), batch[1])
+    loss = task.loss(model(batch[0]), batch[1])
     loss.backward()  # type: ignore[no-untyped-call]
     with torch.no_grad():
         for p in model.parameters():
             if p.grad is None:
                 raise NotStackableError("some of the model's parameters are not used")
             p.sub_(p.grad, alpha=LR)
-    size = sum(p.nbytes for p in model.parameters())
-    return loss.detach(), Footprint(size, sum(kept.values()))
+    return loss.detach()
 
 
 def _row(model: nn.Module, parameters: Sequence[int]) -> Tensor:

@@ -1,58 +1,89 @@
-"""The decision whether the runs of a task are trained in stacks: by a check and by a clock."""
+"""The choice of a stack's size: by a rule, so that every machine and every day choose alike.
+
+Copies of a small model train faster side by side because each call of torch has a fixed cost. Once
+a copy alone keeps the processor busy nothing is gained, and large stacks lose what its cache holds.
+The limits below were fitted to benchmarks/results/scaling.txt.
+"""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 import torch
 
+from optsmith._cache import ObjectCache
+from optsmith._errors import TaskError
 from optsmith.task import Task
-from optsmith.training.stacked._check import NotStackableError, as_stackable, examine
+from optsmith.training.stacked._check import (
+    Footprint,
+    NotStackableError,
+    check_stack,
+    footprint,
+)
 from optsmith.training.stacked._stacking import MOST_COPIES, Stacking
-from optsmith.training.stacked._throughput import best_size
 
 log = logging.getLogger("optsmith")
 
+CPU_LIMITS = ((1 << 20, MOST_COPIES), (3 << 20, 8))
+"""On a CPU: bytes of parameters and activations of one copy, and the copies per stack up to it."""
+
 _SLOTS = 2
-"""Tensors of state a parameter that a stack should have room for."""
+"""State tensors per parameter that a stack should have room for."""
 
-_KNOWN: WeakKeyDictionary[Task, dict[str, Stacking]] = WeakKeyDictionary()
+_chosen: ObjectCache[Stacking] = ObjectCache()
 
 
-def choose_stacking(task: Task, device: torch.device) -> Stacking:
-    """Return how the runs of a task are trained; found out once, and said once.
+def choose_stacking(task: Task, device: torch.device, copies: int | None = None) -> Stacking:
+    """Return how the runs of a task are trained: cached per task, and logged once.
 
-    Stacks are used where they give the same numbers as the plain loop and are faster. A clock may
-    decide otherwise another day, so what has to be repeatable keeps the answer.
+    Stacks are used where the rule says that they are faster and a check says that they give the
+    same numbers as the plain loop.
+
+    Args:
+        task: The task.
+        device: Where to train.
+        copies: Copies per stack instead of the rule's; 1 trains runs one at a time.
+
+    Raises:
+        TaskError: `copies` asks for stacks, and the task's runs cannot be stacked.
     """
-    try:
-        known = _KNOWN.setdefault(task, {})
-    except TypeError:  # a class of the user's whose objects are no keys: nothing is remembered
-        known = {}
-    if str(device) not in known:
-        chosen = known[str(device)] = _choose(task, device)
-        if chosen.reason:
-            log.info("%s: runs are trained one at a time: %s", task.name, chosen.reason)
-    return known[str(device)]
+    return _chosen.get(task, (str(device), copies), lambda: _choose(task, device, copies))
 
 
-def _choose(task: Task, device: torch.device) -> Stacking:
+def _choose(task: Task, device: torch.device, copies: int | None) -> Stacking:
+    if copies is not None and copies < 1:
+        raise TaskError(f"a stack has at least 1 copy, not {copies}")
+    if copies == 1:
+        return Stacking(reason="as asked for")
     try:
-        footprint = examine(task, device)
-    except NotStackableError as reason:
-        return Stacking(reason=str(reason))
-    stacking = Stacking(MOST_COPIES, footprint.parameters, footprint.activations)
-    most = stacking.fitting(_SLOTS)
-    if most == 1:
-        return replace(stacking, copies=1, reason="two copies of the model would not fit")
-    try:
-        size, times = best_size(as_stackable(task), device, most)
-    except Exception as error:  # what two copies could do, many may not, such as fit on the device
-        line = str(error).strip().partition("\n")[0]
-        return replace(stacking, copies=1, reason=f"a stack cannot be trained ({line})")
-    if size == 1:
-        return replace(stacking, copies=1, reason=f"stacked, they train {times:.2f} times as fast")
-    # What fits is found anew for every rule; the clock has only ruled out large stacks.
-    return replace(stacking, copies=size if size < most else MOST_COPIES)
+        one = footprint(task, device)
+        wanted = copies_for(one, device) if copies is None else copies
+        if wanted > 1:
+            check_stack(task, device)
+    except NotStackableError as error:
+        if copies is not None:
+            raise TaskError(
+                f"runs of {task.name} cannot be stacked: {error}; leave the size of stacks out"
+            ) from None
+        chosen = Stacking(reason=str(error))
+    else:
+        chosen = Stacking(wanted, one.parameters, one.activations)
+        if wanted == 1:
+            chosen = replace(chosen, reason="the model is large enough to keep a CPU busy")
+        elif chosen.fitting(_SLOTS) == 1:
+            chosen = replace(chosen, copies=1, reason="two copies of the model would not fit")
+    if chosen.reason:
+        log.info("%s: runs are trained one at a time: %s", task.name, chosen.reason)
+    return chosen
+
+
+def copies_for(one: Footprint, device: torch.device) -> int:
+    """Return how many copies of a model are trained together.
+
+    On other devices than a CPU, calls cost more than arithmetic: stacks are as large as allowed.
+    """
+    if device.type != "cpu":
+        return MOST_COPIES
+    size = one.parameters + one.activations
+    return next((copies for limit, copies in CPU_LIMITS if size <= limit), 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,16 +10,16 @@ from torch import Tensor, nn
 from optsmith.task import ModuleTask
 from optsmith.training._plain import seeded
 from optsmith.training.stacked._feed import Feed
+from optsmith.training.stacked._gradients import Gradients
+from optsmith.training.stacked._perceptron import Perceptron
 from optsmith.training.stacked._rows import Columns
+from optsmith.training.stacked._vmapped import Vmapped
 
 SMALL = 1 << 12
 """Parameters of up to this many elements share a matrix: an optimizer's calls cost more."""
 
-Weights = dict[str, Tensor]
-
-
-Gradients = Callable[[Weights, Weights, Feed], tuple[Tensor, list[Tensor]]]
-"""From stacked parameters, stacked buffers and the batches to each copy's loss, and gradients."""
+WAYS: tuple[type[Gradients], ...] = (Perceptron, Vmapped)
+"""Ways to compute gradients; the first that serves a module is used."""
 
 
 class Copies:
@@ -47,6 +47,7 @@ class Copies:
             with seeded(seed, device):
                 models[seed] = task.make(device).train()
         self.module: nn.Module = models[seeds[0]]
+        self._gradients = next(way for kind in WAYS if (way := kind.of(task, self.module)))
         self._shapes = {name: p.shape for name, p in self.module.named_parameters()}
         sizes = [shape.numel() for shape in self._shapes.values()]
         small = [i for i, size in enumerate(sizes) if size <= SMALL]
@@ -85,9 +86,9 @@ class Copies:
         self.buffers = {name: buffer[index] for name, buffer in self.buffers.items()}
         self._view()
 
-    def gradients(self, gradients: Gradients, feed: Feed) -> tuple[Tensor, list[Tensor]]:
+    def gradients(self, feed: Feed) -> tuple[Tensor, list[Tensor]]:
         """Return the loss of each copy, and the gradients as matrices."""
-        losses, by_weight = gradients(self.weights, self.buffers, feed)
+        losses, by_weight = self._gradients(self.weights, self.buffers, feed)
         flat = [g.reshape(len(self), -1) for g in by_weight]
         together = [
             flat[c.parameters[0]]

@@ -9,7 +9,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-from optsmith.task._batches import TensorBatches
+from optsmith.task import TensorBatches
 
 
 @dataclass(frozen=True, slots=True)

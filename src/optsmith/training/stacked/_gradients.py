@@ -1,53 +1,35 @@
-"""The gradients of a stack of model copies: by vmap, or by hand for multi-layer perceptrons."""
+"""The contract of a way to compute the gradients of a stack of model copies."""
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
 
-import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from optsmith.task import ModuleTask
-from optsmith.task._batches import TensorBatches
-from optsmith.training.stacked._copies import Gradients, Weights
 from optsmith.training.stacked._feed import Feed
-from optsmith.training.stacked._losses import losses_of
-from optsmith.training.stacked._perceptron import Perceptron, is_perceptron
+
+Weights = dict[str, Tensor]
+"""Stacked parameters or buffers by name, each with a first dimension for the copies."""
 
 
-def gradients_of(task: ModuleTask, module: nn.Module) -> Gradients:
-    """Return how the gradients of a stack of copies of `module` are computed."""
-    if isinstance(task.data, TensorBatches) and is_perceptron(module, task.data.inputs.ndim):
-        return Perceptron(task.loss, task.data.targets, module)
-    return Vmapped(task, module)
+class Gradients(ABC):
+    """Computes the losses and gradients of all copies of one module.
 
-
-class Vmapped:
-    """Any module that vmap can run.
-
-    Args:
-        task: Has the loss.
-        module: The module.
+    Every way gives the numbers that autograd gives for each copy alone, up to rounding; a stack is
+    compared with the plain loop before it is used.
     """
 
-    def __init__(self, task: ModuleTask, module: nn.Module) -> None:
-        self.module = module
-        self._losses = losses_of(task.loss)
-        self._shared = vmap(self._one, in_dims=(0, 0, None))
-        self._own = vmap(self._one, in_dims=(0, 0, 0))
+    @classmethod
+    @abstractmethod
+    def of(cls, task: ModuleTask, module: nn.Module) -> Gradients | None:
+        """Return this way for copies of a task's module; None when it does not serve the module."""
 
-    def _one(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Any:
-        return functional_call(self.module, (weights, buffers), (inputs,))
-
+    @abstractmethod
     def __call__(
         self, weights: Weights, buffers: Weights, feed: Feed
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the loss of each copy, and the gradients of the weights."""
-        if len(feed.copies) == 1:
-            outputs = self._shared(weights, buffers, feed.inputs[0])
-        else:
-            outputs = self._own(weights, buffers, feed.by_copy(feed.inputs))
-        losses = self._losses(outputs, feed)
-        # The sum's gradient is each loss's own: no copy's weights are in another's loss.
-        return losses.detach(), list(torch.autograd.grad(losses.sum(), list(weights.values())))
+        """Return the loss of each copy, and the gradients in the order of the weights.
+
+        Buffers such as running means are updated in place.
+        """

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from optsmith.training.stacked._copies import Weights
+from optsmith.task import ModuleTask, TensorBatches
 from optsmith.training.stacked._feed import Feed
+from optsmith.training.stacked._gradients import Gradients, Weights
 from optsmith.training.stacked._losses import slopes_of
 
 ELEMENTWISE = (
@@ -57,7 +58,7 @@ def is_perceptron(module: nn.Module, input_dimensions: int) -> bool:
     )
 
 
-class Perceptron:
+class Perceptron(Gradients):
     """The gradients of copies of a perceptron.
 
     Args:
@@ -71,6 +72,14 @@ class Perceptron:
     ) -> None:
         self._layers = [(n, m) for n, m in module.named_children() if type(m) is not nn.Flatten]
         self._slopes = slopes_of(loss, targets)
+
+    @classmethod
+    def of(cls, task: ModuleTask, module: nn.Module) -> Perceptron | None:
+        """Return this way for a perceptron on tensors in memory."""
+        data = task.data
+        if not isinstance(data, TensorBatches) or not is_perceptron(module, data.inputs.ndim):
+            return None
+        return cls(task.loss, data.targets, module)
 
     @torch.no_grad()
     def __call__(

@@ -9,22 +9,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from optsmith.optim import Recipe
-from optsmith.optim._baselines import Baseline, RuleForm
-from optsmith.task import ModuleTask, Run
-from optsmith.task._base import Metrics
-from optsmith.task._batches import TensorBatches
+from optsmith.optim import Recipe, form_of
+from optsmith.task import Metrics, ModuleTask, Run, TensorBatches
 from optsmith.training._plain import LOOK, Trace
 from optsmith.training._stopping import BEHIND, Stopping
 from optsmith.training.stacked._copies import Copies
 from optsmith.training.stacked._feed import Feed, feeds
-from optsmith.training.stacked._gradients import gradients_of
 from optsmith.training.stacked._rows import RowOptimizer
-
-
-def form_of(recipe: Recipe) -> RuleForm:
-    """Return a recipe as a rule."""
-    return recipe.as_rule() if isinstance(recipe, Baseline) else RuleForm(recipe)
 
 
 def arranged(runs: Sequence[Run]) -> list[int]:
@@ -50,10 +41,9 @@ class Stack:
     """
 
     def __init__(self, task: ModuleTask, runs: Sequence[Run]) -> None:
-        assert isinstance(task.data, TensorBatches)  # noqa: S101 - `stacks` has seen to it
+        assert isinstance(task.data, TensorBatches)  # noqa: S101 - checked before stacks are used
         self.task, self._data, self.runs = task, task.data, list(runs)
         self.copies = Copies(task, [run.seed for run in runs], runs[0].device)
-        self._gradients = gradients_of(task, self.copies.module)
         self._feeds = self._feed()
         self._rows = _rows(runs)
         self._optimizers = {r: self._optimizer(rows) for r, rows in self._rows.items()}
@@ -61,6 +51,7 @@ class Stack:
     def _optimizer(self, rows: slice) -> RowOptimizer:
         runs = self.runs[rows]
         form = form_of(runs[0].recipe)
+        assert form is not None  # noqa: S101 - `stacks` leaves other recipes out
         return RowOptimizer(
             form.rule,
             [matrix[rows] for matrix in self.copies.matrices],
@@ -78,7 +69,7 @@ class Stack:
 
     def step(self, step: int) -> Tensor:
         """Train all copies one step; return their losses before it."""
-        losses, gradients = self.copies.gradients(self._gradients, self._feeds(step))
+        losses, gradients = self.copies.gradients(self._feeds(step))
         for recipe, rows in self._rows.items():
             self._optimizers[recipe].step([gradient[rows] for gradient in gradients])
         return losses
@@ -123,8 +114,8 @@ def _places(runs: Sequence[Run]) -> dict[Recipe, list[int]]:
 
 
 @dataclass(slots=True)
-class _Record:
-    """What is known of one run so far."""
+class _Tracked:
+    """A run of the stack and its signal so far."""
 
     run: Run
     place: int
@@ -137,8 +128,9 @@ class _Record:
 def train_stack(task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
     """Train runs as one stack.
 
-    Copies that `stopping` gives up leave the stack at the next look, and the rest goes on without
-    them. The host waits for the device at looks, and where the task measures on held-out data.
+    Copies whose runs `stopping` ends leave the stack at the next look, and the others continue
+    without them. The host waits for the device at looks and when the task measures on held-out
+    data.
     """
     return _Follower(task, runs, stopping).follow()
 
@@ -150,7 +142,7 @@ class _Follower:
         order = arranged(runs)
         self.stack = Stack(task, [runs[i] for i in order])
         sizes = self.stack.state_bytes()
-        self.records = [_Record(runs[i], i, size) for i, size in zip(order, sizes, strict=True)]
+        self.tracked = [_Tracked(runs[i], i, size) for i, size in zip(order, sizes, strict=True)]
         self.traces: dict[int, Trace] = {}
         self._fresh: list[tuple[int, Tensor | list[float]]] = []
 
@@ -161,77 +153,75 @@ class _Follower:
             if step % LOOK == 0 or step == self.steps:
                 self._read()
                 now = time.perf_counter()
-                for record in self.records:
-                    record.seconds += (now - start) / len(self.records)
+                for one in self.tracked:
+                    one.seconds += (now - start) / len(self.tracked)
                 start = now
             if step % LOOK == 0:
                 self._look(step)
-                if not self.records:
+                if not self.tracked:
                     break
         self._end()
         return [self.traces[i] for i in sorted(self.traces)]
 
     def _end(self) -> None:
-        """Measure what is left."""
-        for row, record in enumerate(self.records):
-            why = self._why(record)
-            metrics = self.task.measure(self.stack.copies.model(row), record.run)
-            self._close(record, why, metrics)
+        """Measure the copies that reached the end."""
+        for row, one in enumerate(self.tracked):
+            why = self._why(one)
+            metrics = self.task.measure(self.stack.copies.model(row), one.run)
+            self._close(one, why, metrics)
 
-    def _why(self, record: _Record) -> str:
-        return self.stopping.why(record.signal, self.steps, record.seen)
+    def _why(self, one: _Tracked) -> str:
+        return self.stopping.why(one.signal, self.steps, one.seen)
 
-    def _close(self, record: _Record, why: str, metrics: Metrics) -> None:
-        self.traces[record.place] = Trace(
-            record.signal, why, metrics, record.seconds, record.state_bytes
-        )
+    def _close(self, one: _Tracked, why: str, metrics: Metrics) -> None:
+        self.traces[one.place] = Trace(one.signal, why, metrics, one.seconds, one.state_bytes)
 
     def _signal(self, step: int, losses: Tensor) -> None:
         if self.task.validation is None:
             self._fresh.append((step, losses))
         elif self.task.is_checkpoint(step, self.steps):
             model = self.stack.copies.model
-            values = [self.task.check(model(i), r.run) for i, r in enumerate(self.records)]
+            values = [self.task.check(model(i), r.run) for i, r in enumerate(self.tracked)]
             self._fresh.append((step, values))
 
     def _read(self) -> None:
-        """Take in fresh values, with one wait for all."""
+        """Append fresh values to the signals, with one wait for the device."""
         tensors = [values for _, values in self._fresh if isinstance(values, Tensor)]
         numbers = iter(torch.stack(tensors).tolist() if tensors else ())
-        for record in self.records:
-            record.seen = len(record.signal)
+        for one in self.tracked:
+            one.seen = len(one.signal)
         for step, values in self._fresh:
             row = next(numbers) if isinstance(values, Tensor) else values
-            for record, value in zip(self.records, row, strict=True):
-                record.signal.append((step, value))
+            for one, value in zip(self.tracked, row, strict=True):
+                one.signal.append((step, value))
         self._fresh = []
 
     def _behind(self, rows: Sequence[int]) -> set[int]:
         """Return which of the rows lose to others of the same recipe and seed."""
         races: dict[tuple[Recipe, int], list[int]] = {}
         for row in rows:
-            run = self.records[row].run
+            run = self.tracked[row].run
             races.setdefault((run.recipe, run.seed), []).append(row)
         return {
             racing[i]
             for racing in races.values()
-            for i in self.stopping.behind([self.records[row].signal for row in racing])
+            for i in self.stopping.behind([self.tracked[row].signal for row in racing])
         }
 
     def _look(self, step: int) -> None:
-        """Let go of what is hopeless."""
-        whys = [self._why(record) for record in self.records]
+        """Drop the copies whose runs are stopped."""
+        whys = [self._why(one) for one in self.tracked]
         if self.stopping.is_rung(step, step - LOOK, self.steps):
             for row in self._behind([row for row, why in enumerate(whys) if not why]):
                 whys[row] = BEHIND
         going = []
-        for row, record in enumerate(self.records):
+        for row, one in enumerate(self.tracked):
             if why := whys[row]:
-                self._close(record, why, {})
+                self._close(one, why, {})
             else:
                 going.append(row)
-        if len(going) < len(self.records):
-            order = arranged([self.records[i].run for i in going])
-            self.records = [self.records[going[i]] for i in order]
+        if len(going) < len(self.tracked):
+            order = arranged([self.tracked[i].run for i in going])
+            self.tracked = [self.tracked[going[i]] for i in order]
             if going:
                 self.stack.keep([going[i] for i in order])

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from optsmith.optim import Program
+from optsmith.optim import Program, Recipe, form_of
 from optsmith.task import Run
-from optsmith.training.stacked._stack import form_of
 
 MOST_COPIES = 64
 """Copies in a stack; more are split."""
@@ -57,7 +56,11 @@ def stacks(stacking: Stacking, runs: Sequence[Run]) -> list[list[int]]:
 
     Runs of equal length, device and purpose are put together, as many recipes as fit. Those of one
     recipe, which may race each other, are kept together; if they do not fit, they are split evenly.
+    Recipes that are not expressible as rules are trained one run at a time.
     """
+    if stacking.copies == 1:
+        return [[i] for i in range(len(runs))]
+    slots = {recipe: _slots(recipe) for recipe in {run.recipe for run in runs}}
 
     def kind(i: int) -> tuple[str, int, bool]:
         return str(runs[i].device), runs[i].steps, runs[i].final
@@ -65,12 +68,11 @@ def stacks(stacking: Stacking, runs: Sequence[Run]) -> list[list[int]]:
     def place(i: int) -> tuple[str, int, float]:
         return str(runs[i].recipe), runs[i].seed, runs[i].lr
 
-    if stacking.copies == 1:
-        return [[i] for i in range(len(runs))]
-    chosen: list[list[int]] = []
-    for _, group in groupby(sorted(range(len(runs)), key=kind), key=kind):
+    chosen = [[i] for i, run in enumerate(runs) if slots[run.recipe] is None]
+    stackable = [i for i, run in enumerate(runs) if slots[run.recipe] is not None]
+    for _, group in groupby(sorted(stackable, key=kind), key=kind):
         members = sorted(group, key=place)
-        most = stacking.fitting(_slots([runs[i] for i in members]))
+        most = stacking.fitting(max(slots[runs[i].recipe] or 0 for i in members))
         stack: list[int] = []
         for _, of_recipe in groupby(members, key=lambda i: str(runs[i].recipe)):
             for block in _split(list(of_recipe), most):
@@ -89,6 +91,7 @@ def _split(members: Sequence[int], most: int) -> list[Sequence[int]]:
     return [members[a:b] for a, b in pairwise(bounds)]
 
 
-def _slots(runs: Sequence[Run]) -> int:
-    """Return the tensors of state a parameter of the recipe that has the most."""
-    return max(len(Program(form_of(recipe).rule).slots) for recipe in {run.recipe for run in runs})
+def _slots(recipe: Recipe) -> int | None:
+    """Return the state tensors per parameter of a recipe; None when it is not a rule."""
+    form = form_of(recipe)
+    return None if form is None else len(Program(form.rule).slots)

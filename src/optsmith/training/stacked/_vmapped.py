@@ -1,0 +1,49 @@
+"""The gradients of copies of any module that vmap can run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from optsmith.task import ModuleTask
+from optsmith.training.stacked._feed import Feed
+from optsmith.training.stacked._gradients import Gradients, Weights
+from optsmith.training.stacked._losses import losses_of
+
+
+class Vmapped(Gradients):
+    """The gradients of copies of a module by vmap and autograd.
+
+    Args:
+        task: Has the loss.
+        module: The module.
+    """
+
+    def __init__(self, task: ModuleTask, module: nn.Module) -> None:
+        self.module = module
+        self._losses = losses_of(task.loss)
+        self._shared = vmap(self._one, in_dims=(0, 0, None))
+        self._own = vmap(self._one, in_dims=(0, 0, 0))
+
+    @classmethod
+    def of(cls, task: ModuleTask, module: nn.Module) -> Vmapped:
+        """Return this way for any module; the check of the stack finds what vmap cannot run."""
+        return cls(task, module)
+
+    def _one(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Any:
+        return functional_call(self.module, (weights, buffers), (inputs,))
+
+    def __call__(
+        self, weights: Weights, buffers: Weights, feed: Feed
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the loss of each copy, and the gradients of the weights."""
+        if len(feed.copies) == 1:
+            outputs = self._shared(weights, buffers, feed.inputs[0])
+        else:
+            outputs = self._own(weights, buffers, feed.by_copy(feed.inputs))
+        losses = self._losses(outputs, feed)
+        # The sum's gradient is each loss's own: no copy's weights are in another's loss.
+        return losses.detach(), list(torch.autograd.grad(losses.sum(), list(weights.values())))
