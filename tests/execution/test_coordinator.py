@@ -89,7 +89,8 @@ class Context:
         self.base = 1000
         self.data = torch.ones(100_000)
 
-pool = Processes(job, Context(), workers=2)
+pool = Processes(workers=2)
+pool.start(job, Context())
 for i in range(4):
     pool.submit(i, i)
 results = {}
@@ -123,7 +124,8 @@ def job(context, seconds):
         time.sleep(seconds / 10)
     return "done"
 
-pool = Processes(job, torch.ones(100_000), workers=WORKERS, time_limit=LIMIT)
+pool = Processes(workers=WORKERS, time_limit=LIMIT)
+pool.start(job, torch.ones(100_000))
 for i in range(WORKERS):
     pool.submit(i, SECONDS)
 """

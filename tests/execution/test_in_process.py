@@ -11,9 +11,16 @@ def double(context, job):
     return context * job
 
 
+def threads_or_error(context, job):
+    if job is not None:
+        raise job
+    return torch.get_num_threads()
+
+
 def test_runs_one_job_in_each_wait_in_order_of_submission():
     done = []
-    with InProcess(lambda context, job: done.append(job) or context * job, 10) as executor:
+    with InProcess() as executor:
+        executor.start(lambda context, job: done.append(job) or context * job, 10)
         for job in (3, 1, 2):
             executor.submit(f"key {job}", job)
         assert done == []
@@ -28,11 +35,11 @@ def test_torch_has_one_thread_during_a_job_and_its_own_after():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with InProcess(lambda context, job: torch.get_num_threads(), None) as executor:
-            executor.submit(0, 0)
+        with InProcess() as executor:
+            executor.start(threads_or_error, None)
+            executor.submit(0, None)
             assert executor.wait() == [(0, 1)]
-            executor.submit(1, None)
-            executor._function = worker_jobs.raise_error
+            executor.submit(1, ValueError())
             executor.wait()
         assert torch.get_num_threads() == 2
     finally:
@@ -56,7 +63,8 @@ class UnprintableError(Exception):
     ],
 )
 def test_an_error_is_a_lost_job_with_one_line(error, message):
-    with InProcess(worker_jobs.raise_error, None) as executor:
+    with InProcess() as executor:
+        executor.start(worker_jobs.raise_error, None)
         executor.submit("key", error)
         [(key, lost)] = executor.wait()
     assert key == "key"
@@ -66,14 +74,16 @@ def test_an_error_is_a_lost_job_with_one_line(error, message):
 
 
 def test_an_interrupt_is_not_a_lost_job():
-    with InProcess(worker_jobs.raise_error, None) as executor:
+    with InProcess() as executor:
+        executor.start(worker_jobs.raise_error, None)
         executor.submit("key", KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             executor.wait()
 
 
 def test_nothing_runs_after_close():
-    executor = InProcess(double, 2)
+    executor = InProcess()
+    executor.start(double, 2)
     executor.submit(0, 0)
     executor.close()
     executor.close()
@@ -84,14 +94,14 @@ def test_nothing_runs_after_close():
 
 
 def test_make_executor_chooses_by_the_number_of_workers():
-    with make_executor(double, 2, 0) as executor:
+    with make_executor(0) as executor:
         assert isinstance(executor, InProcess)
         assert executor.workers == 1
-    with make_executor(double, 2, 3, time_limit=5.0) as executor:
+    with make_executor(3, time_limit=5.0) as executor:
         assert isinstance(executor, Processes)
-        assert executor.workers == 3
+        assert (executor.workers, executor.time_limit) == (3, 5.0)
     with pytest.raises(OptsmithError, match="time limit needs at least 1 worker"):
-        make_executor(double, 2, 0, time_limit=5.0)
+        make_executor(0, time_limit=5.0)
 
 
 def test_default_workers_are_the_cores_we_may_use(monkeypatch):

@@ -12,7 +12,7 @@ import worker_jobs
 from worker_jobs import Unloadable, call
 
 from optsmith import OptsmithError
-from optsmith.execution import InProcess, Lost, Processes, _slot
+from optsmith.execution import InProcess, Lost, Processes, _seat
 from optsmith.execution._remote import DiedError, Remote
 from optsmith.execution._shipping import pack
 from optsmith.execution._torch import current_settings
@@ -27,7 +27,8 @@ def make_context():
 
 @pytest.fixture(scope="module")
 def pool():
-    with Processes(call, make_context(), workers=2, time_limit=LIMIT) as pool:
+    with Processes(workers=2, time_limit=LIMIT) as pool:
+        pool.start(call, make_context())
         yield pool
         assert pool.wait() == []
 
@@ -57,7 +58,8 @@ def test_results_are_those_of_one_process(pool):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        with InProcess(call, make_context()) as alone:
+        with InProcess() as alone:
+            alone.start(call, make_context())
             for executor in (pool, alone):
                 for seed in range(5):
                     executor.submit(seed, (worker_jobs.train, seed))
@@ -177,7 +179,8 @@ def test_a_death_is_noticed_although_a_child_holds_the_socket(pool, tmp_path):
 
 def test_one_worker_starts_jobs_in_order_and_its_start_does_not_count_as_their_time():
     # It takes longer to load than a job may take.
-    with Processes(call, Unloadable(2.5), workers=1, time_limit=2.0) as pool:
+    with Processes(workers=1, time_limit=2.0) as pool:
+        pool.start(call, Unloadable(2.5))
         for key in (4, 1, 3, 0, 2):
             pool.submit(key, (worker_jobs.identity, None))
         order = []
@@ -199,8 +202,9 @@ def test_one_worker_starts_jobs_in_order_and_its_start_does_not_count_as_their_t
 )
 def test_a_worker_that_cannot_start_is_one_error(how, message, monkeypatch):
     started = []
-    monkeypatch.setattr(_slot, "Remote", lambda: started.append(Remote()) or started[-1])
-    with Processes(call, Unloadable(how), workers=1) as pool:
+    monkeypatch.setattr(_seat, "Remote", lambda: started.append(Remote()) or started[-1])
+    with Processes(workers=1) as pool:
+        pool.start(call, Unloadable(how))
         pool.submit(0, (worker_jobs.pid,))
         pool.submit(1, (worker_jobs.pid,))
         for _ in range(2):
@@ -214,12 +218,13 @@ def test_a_worker_that_cannot_start_is_one_error(how, message, monkeypatch):
 
 def test_close_ends_everything(tmp_path):
     threads = threading.active_count()
-    pool = Processes(call, make_context(), workers=3)
+    pool = Processes(workers=3)
+    pool.start(call, make_context())
     log = tmp_path / "pid"
     pool.submit("long", (worker_jobs.sleep, 600.0, str(log)))
     pid = int(read_when_there(log))
     directory = pool._shelf._directory
-    assert len(pool._slots) == 1  # no more workers than jobs
+    assert len(pool._seats) == 1  # no more workers than jobs
     assert directory.exists()
     pool.submit("queued", (worker_jobs.identity, 1))
     pool.close()
@@ -238,7 +243,7 @@ def test_a_worker_ends_in_the_middle_of_a_job_when_the_socket_closes(tmp_path):
     log = tmp_path / "pid"
     remote = Remote()
     try:
-        setup = pack((current_settings(), pack((call, None))))
+        setup = pack((current_settings(), pack((call, None, None))))
         assert remote.ask(setup) == pack(None)
         remote._socket.send_bytes(pack((worker_jobs.sleep, 600.0, str(log))))
         read_when_there(log)
@@ -249,12 +254,11 @@ def test_a_worker_ends_in_the_middle_of_a_job_when_the_socket_closes(tmp_path):
 
 
 def test_a_context_that_cannot_be_pickled_is_a_clear_error():
-    with (
-        Processes(call, threading.Lock(), workers=2) as pool,
-        pytest.raises(OptsmithError, match=r"cannot be sent to worker .*cannot pickle.*0 workers"),
-    ):
-        pool.submit(0, (worker_jobs.pid,))
-    assert pool._slots == []
+    with Processes(workers=2) as pool:
+        pool.start(call, threading.Lock())
+        with pytest.raises(OptsmithError, match=r"cannot be sent to .*cannot pickle.*0 workers"):
+            pool.submit(0, (worker_jobs.pid,))
+    assert pool._seats == []
 
 
 @pytest.mark.parametrize(
@@ -268,7 +272,7 @@ def test_a_context_that_cannot_be_pickled_is_a_clear_error():
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(OptsmithError, match=message):
-        Processes(call, None, **settings)
+        Processes(**settings)
 
 
 class Dying:
@@ -294,21 +298,46 @@ class Dying:
 
 
 @pytest.fixture
-def slot(monkeypatch):
-    monkeypatch.setattr(_slot, "Remote", Dying)
+def seat(monkeypatch):
+    monkeypatch.setattr(_seat, "Remote", Dying)
     monkeypatch.setattr(Dying, "started", 0)
-    return _slot.Slot(b"setup", None)
+    return _seat.Seat(b"setup", None)
 
 
-def test_two_ways_to_die_are_both_told(slot):
+def test_two_ways_to_die_are_both_told(seat):
     ways = ["was killed by signal 11 (SIGSEGV)", "ended with exit code 1"]
     Dying.fates = map(DiedError, ways)
-    assert slot.run(b"job").message == f"its worker process {ways[0]}, and the next {ways[1]}"
+    assert seat.run(b"job").message == f"its worker process {ways[0]}, and the next {ways[1]}"
 
 
-def test_a_job_is_not_blamed_for_the_death_of_an_idle_worker(slot):
+def test_a_job_is_not_blamed_for_the_death_of_an_idle_worker(seat):
     Dying.fates = iter(["first", DiedError("once"), "second"])
-    assert slot.run(b"job") == "first"
-    slot._remote.alive = False
-    assert slot.run(b"job") == "second"
+    assert seat.run(b"job") == "first"
+    seat._remote.alive = False
+    assert seat.run(b"job") == "second"
     assert Dying.started == 3
+
+
+@pytest.mark.parametrize("make", [InProcess, lambda: Processes(workers=1)])
+def test_an_executor_is_started_once_before_its_first_job(make):
+    with make() as executor:
+        with pytest.raises(RuntimeError, match="was not started"):
+            executor.submit(0, (worker_jobs.pid,))
+        executor.start(call, None)
+        with pytest.raises(RuntimeError, match="was started before"):
+            executor.start(call, None)
+        assert executor.wait() == []
+
+
+def test_every_worker_is_prepared_before_its_first_job_and_this_process_is_not():
+    assert worker_jobs.prepared(None) == []
+    with Processes(workers=2) as pool:
+        pool.start(call, "context", worker_jobs.prepare)
+        for key in range(6):
+            pool.submit(key, (worker_jobs.prepared,))
+        assert set(map(tuple, collect(pool, 6).values())) == {("context",)}
+        assert one(pool, worker_jobs.die).reason == "died"
+        assert one(pool, worker_jobs.prepared) == ["context"]  # by the one that replaced it
+    with InProcess() as alone:
+        alone.start(call, "context", worker_jobs.prepare)
+        assert one(alone, worker_jobs.prepared) == []

@@ -18,6 +18,17 @@ def call(context, job):
     return function(context, *arguments)
 
 
+PREPARED = []
+
+
+def prepare(context):
+    PREPARED.append(context)
+
+
+def prepared(context):
+    return PREPARED
+
+
 def train(context, seed):
     generator = torch.Generator().manual_seed(seed)
     weights = torch.randn(300, 40, generator=generator, requires_grad=True)

@@ -6,15 +6,12 @@ import math
 from pathlib import Path
 from typing import Any
 
-import optsmith
 from optsmith.storage._store import Record
 
 # For scripts that other processes run: the store without its package, which imports torch.
 ONLY_THE_STORE = f"""
-import sys, types
+import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-package = sys.modules["optsmith.study"] = types.ModuleType("optsmith.study")
-package.__path__ = [{str(Path(optsmith.__file__).parent / "study")!r}]
 from optsmith.storage._store import Store
 from store_samples import sample
 """
@@ -22,8 +19,12 @@ from store_samples import sample
 
 def sample(index: int, *, level: int = 0, **changes: Any) -> Record:
     fields: dict[str, Any] = {
-        "candidate": (level, index),
+        "candidate": f"{level}:{index}",
         "rule": f"ld*sign(m1) - {index + 1}*g",
+        "fidelity": 1.0,
+        "block": 0,
+        "fixed_lr": None,
+        "phase": f"level {level + 1}",
         "state": "ok",
         "score": 1.0 / (index + 1),
         "lr": 0.1 / (index + 1),

@@ -228,3 +228,32 @@ def test_a_process_that_ends_without_closing_writes_its_queue(tmp_path):
     )
     with Store.open(path, "s", read_only=True) as store:
         assert len(store.records()) == 60
+
+
+OLD_TRIAL = {
+    "op_code": 4, "worker_id": "w", "study_id": 0, "datetime_start": "2026-11-18T02:51:00.000000",
+    "datetime_complete": "2026-11-18T02:51:01.000000", "state": 1, "value": 0.5,
+    "distributions": {}, "params": {}, "intermediate_values": {}, "system_attrs": {},
+    "user_attrs": {"candidate": "0:1", "rule": "g", "length": 1, "evaluation": {"status": "ok"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [{}, {"read_only": True}, {"create": False}])
+def test_a_study_of_the_first_schema_is_refused_and_says_what_to_do(tmp_path, options):
+    """Such studies named their candidates by level and index, and did not say what was asked."""
+    lines = [
+        {"op_code": 0, "worker_id": "w", "study_name": "old", "directions": [1]},
+        {"op_code": 2, "worker_id": "w", "study_id": 0, "user_attr": {"optsmith:schema": 1}},
+        {"op_code": 2, "worker_id": "w", "study_id": 0, "user_attr": {"settings": {"levels": 4}}},
+        OLD_TRIAL,
+    ]
+    path = tmp_path / "old.journal"
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    before = path.read_bytes()
+    with pytest.raises(StudyError) as caught:
+        Store.open(tmp_path, "old", **options)
+    assert str(caught.value) == (
+        'study "old" was made by an older Optsmith (schema 1, here 2): read it with the version'
+        " that made it, or begin a new one under another --study"
+    )
+    assert path.read_bytes() == before

@@ -4,9 +4,18 @@ Nothing here imports torch before it is needed, so a worker is under its coordin
 from the first milliseconds on.
 """
 
-from optsmith.execution._base import Executor, Lost, default_workers
+from optsmith.execution._base import Executor, Function, Lost, Prepare, default_workers
 from optsmith.execution._in_process import InProcess
 from optsmith.execution._make import make_executor
 from optsmith.execution._processes import Processes
 
-__all__ = ["Executor", "InProcess", "Lost", "Processes", "default_workers", "make_executor"]
+__all__ = [
+    "Executor",
+    "Function",
+    "InProcess",
+    "Lost",
+    "Prepare",
+    "Processes",
+    "default_workers",
+    "make_executor",
+]

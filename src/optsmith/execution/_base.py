@@ -12,6 +12,9 @@ from typing import Any, Literal, Self
 Function = Callable[[Any, Any], Any]
 """What an executor runs: `function(context, job)`."""
 
+Prepare = Callable[[Any], None]
+"""What an executor calls once in every process that it starts: `prepare(context)`."""
+
 LONGEST = 500
 """Characters of an error's text that are kept."""
 
@@ -34,19 +37,35 @@ class Lost:
 class Executor(ABC):
     """Runs `function(context, job)` for every job that is submitted.
 
-    Function and context are given once, a job is plain data that can be pickled. Jobs start in
-    the order of submission and may finish in any other. Every job has exactly one result: the
-    function's return value, or a `Lost` when there is none; a function that raises does not disturb
-    other jobs. Torch has one thread while a job runs, so results do not depend on the executor or
-    the number of its workers.
+    Function and context are given once, by `start`; a job is plain data that can be pickled. Jobs
+    start in the order of submission and may finish in any other. Every job has exactly one result:
+    the function's return value, or a `Lost` when there is none; a function that raises does not
+    disturb other jobs. Torch has one thread while a job runs, so results do not depend on the
+    executor or the number of its workers.
 
     An executor belongs to the thread that made it. It is a context manager that closes itself.
 
     Attributes:
         workers: Jobs that run at the same time.
+        time_limit: Seconds that a job may take; None: no limit.
     """
 
     workers: int
+    time_limit: float | None = None
+
+    @abstractmethod
+    def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
+        """Say what jobs are; called once, before the first job is submitted.
+
+        Args:
+            function: Called with the context and a job.
+            context: Read-only; passed to every call.
+            prepare: Called with the context, once in every process that the executor starts, before
+                its first job. Not called in this process.
+
+        Raises:
+            RuntimeError: The executor was started before, or is closed.
+        """
 
     @abstractmethod
     def submit(self, key: Hashable, job: Any) -> None:
@@ -54,7 +73,7 @@ class Executor(ABC):
 
         Raises:
             StudyError: The job, or what jobs need, cannot be sent to a worker.
-            RuntimeError: The executor is closed.
+            RuntimeError: The executor was not started, or is closed.
         """
 
     @abstractmethod

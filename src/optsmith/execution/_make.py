@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from optsmith._errors import StudyError
-from optsmith.execution._base import Executor, Function
+from optsmith.execution._base import Executor
 from optsmith.execution._in_process import InProcess
 from optsmith.execution._processes import Processes
 
 
-def make_executor(
-    function: Function, context: Any, workers: int, time_limit: float | None = None
-) -> Executor:
+def make_executor(workers: int, time_limit: float | None = None) -> Executor:
     """Return an executor with that many worker processes; with none of them, one in this process.
 
     Raises:
         StudyError: The settings make no sense.
     """
     if workers != 0:
-        return Processes(function, context, workers, time_limit)
+        return Processes(workers, time_limit)
     if time_limit is not None:
         raise StudyError("a time limit needs at least 1 worker process, which can be ended")
-    return InProcess(function, context)
+    return InProcess()

@@ -11,9 +11,9 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from optsmith._errors import StudyError
-from optsmith.execution._base import Executor, Function, one_line
+from optsmith.execution._base import Executor, Function, Prepare, one_line
+from optsmith.execution._seat import Seat
 from optsmith.execution._shelf import Shelf
-from optsmith.execution._slot import Slot
 
 
 class Processes(Executor):
@@ -29,8 +29,6 @@ class Processes(Executor):
     replaced; its job is tried once more.
 
     Args:
-        function: Called with the context and a job.
-        context: Passed to every call; workers see it as it is at the first `submit`.
         workers: Processes.
         time_limit: Seconds that a job may take, without the start of its worker.
 
@@ -38,9 +36,7 @@ class Processes(Executor):
         StudyError: The settings make no sense, or there are no worker processes on this system.
     """
 
-    def __init__(
-        self, function: Function, context: Any, workers: int, time_limit: float | None = None
-    ) -> None:
+    def __init__(self, workers: int, time_limit: float | None = None) -> None:
         if workers < 1:
             raise StudyError(f"there must be at least 1 worker process, not {workers}")
         if time_limit is not None and not time_limit > 0:
@@ -48,23 +44,31 @@ class Processes(Executor):
         if os.name != "posix":
             raise StudyError("worker processes need Linux or macOS; evaluate with 0 workers")
         self.workers = workers
-        self._time_limit = time_limit
-        self._work = (function, context)
+        self.time_limit = time_limit
+        self._work: tuple[Function, Any, Prepare | None] | None = None
         self._setup: bytes | None = None
         self._shelf = Shelf()
         self._jobs: SimpleQueue[tuple[Hashable, bytes] | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[Hashable, Any] | Exception] = SimpleQueue()
-        self._slots: list[tuple[Slot, threading.Thread]] = []
+        self._seats: list[tuple[Seat, threading.Thread]] = []
         self._outstanding = 0
         self._failure: Exception | None = None
         self._closed = False
         self._owner = os.getpid()
         atexit.register(self.close)
 
+    def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
+        self._check()
+        if self._work is not None:
+            raise RuntimeError("the executor was started before")
+        self._work = function, context, prepare
+
     def submit(self, key: Hashable, job: Any) -> None:
         from optsmith.execution._shipping import pack
 
         self._check()
+        if self._work is None:
+            raise RuntimeError("the executor was not started")
         if self._setup is None:
             self._setup = self._pack_setup()
         try:
@@ -73,8 +77,8 @@ class Processes(Executor):
             raise StudyError(f"a job cannot be pickled: {one_line(error)}") from error
         self._jobs.put((key, packed))
         self._outstanding += 1
-        if len(self._slots) < min(self.workers, self._outstanding):
-            self._add_slot(self._setup)
+        if len(self._seats) < min(self.workers, self._outstanding):
+            self._add_seat(self._setup)
 
     def wait(self, timeout: float | None = None) -> list[tuple[Hashable, Any]]:
         self._check()
@@ -99,12 +103,12 @@ class Processes(Executor):
         if os.getpid() != self._owner:  # a fork of us: neither workers nor files are its own
             return
         self._closed = True
-        for slot, _ in self._slots:
+        for seat, _ in self._seats:
             self._jobs.put(None)
-            slot.stop()
-        for _, thread in self._slots:
+            seat.stop()
+        for _, thread in self._seats:
             thread.join()
-        self._slots.clear()
+        self._seats.clear()
         self._shelf.remove()
         atexit.unregister(self.close)
 
@@ -128,22 +132,22 @@ class Processes(Executor):
                 f" ({one_line(error)}); evaluate without them (0 workers)"
             ) from error
 
-    def _add_slot(self, setup: bytes) -> None:
-        slot = Slot(setup, self._time_limit)
+    def _add_seat(self, setup: bytes) -> None:
+        seat = Seat(setup, self.time_limit)
         # Daemons, because an exit waits for other threads before it calls `close`.
-        thread = threading.Thread(target=self._serve, args=(slot,), daemon=True)
-        self._slots.append((slot, thread))
+        thread = threading.Thread(target=self._serve, args=(seat,), daemon=True)
+        self._seats.append((seat, thread))
         thread.start()
 
-    def _serve(self, slot: Slot) -> None:
+    def _serve(self, seat: Seat) -> None:
         """Do jobs in a thread, so that workers go on while the coordinator is busy elsewhere."""
         # Workers inherit this: Ctrl-C cannot hit them before they have learned to ignore it.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             while (item := self._jobs.get()) is not None:
                 key, job = item
-                self._results.put((key, slot.run(job)))
+                self._results.put((key, seat.run(job)))
         except Exception as error:
             self._results.put(error)
         finally:
-            slot.close()
+            seat.close()

@@ -1,7 +1,8 @@
 """The main program of a worker process: reads jobs from a socket, writes results to it.
 
-The first message holds torch's settings, and the function with its context; the answer is None, or
-why the worker cannot start. Every other message is a job; the answer is its result or a `Lost`.
+The first message holds torch's settings, and the function with its context and how to prepare for
+it; the answer is None, or why the worker cannot start. Every other message is a job; the answer is
+its result or a `Lost`.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def _serve(connection: Connection[Any, Any], messages: SimpleQueue[bytes]) -> No
         torch.set_num_threads(1)
         settings, packed = unpack(messages.get())
         apply_settings(settings)
-        function, context = unpack(packed)
+        function, context, prepare = unpack(packed)
+        if prepare is not None:
+            prepare(context)
     except BaseException as error:
         import pickle  # torch may be what could not be imported
 

@@ -13,7 +13,7 @@ from optsmith._errors import StudyError
 Direction = Literal["minimize", "maximize"]
 
 SCHEMA_KEY = "optsmith:schema"
-SCHEMA = 1
+SCHEMA = 2
 """Version of what the attributes and trials of a study mean."""
 
 
@@ -23,7 +23,7 @@ def find_marked(
     """Return a study of ours; None if there is none of that name.
 
     Raises:
-        StudyError: It is not ours, made by a newer version, or of the other direction.
+        StudyError: It is not ours, made by another version, or of the other direction.
     """
     try:
         study = optuna.load_study(study_name=name, storage=backend)
@@ -36,6 +36,11 @@ def find_marked(
         # A kill between the two operations that make a study leaves an empty one without mark.
         if read_only:
             return None
+    elif schema < SCHEMA:
+        raise StudyError(
+            f'study "{name}" was made by an older Optsmith (schema {schema}, here {SCHEMA}): read'
+            " it with the version that made it, or begin a new one under another --study"
+        )
     elif schema > SCHEMA:
         raise StudyError(
             f'study "{name}" was made by a newer Optsmith (schema {schema}, here {SCHEMA}):'

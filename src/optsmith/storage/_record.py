@@ -38,11 +38,15 @@ _TO_STATE: dict[TrialState, State] = {
 
 @dataclass(frozen=True)
 class Record:
-    """One finished evaluation.
+    """One finished evaluation, and what was asked for.
 
     Attributes:
-        candidate: Its level and index, which name it; the order of writing says nothing.
+        candidate: The searcher's name for the candidate; with the fidelity, it names the record.
         rule: Text of the rule.
+        fidelity: Share of the run's length that was asked for.
+        block: Block of selection seeds that was asked for.
+        fixed_lr: Learning rate that was asked for; None when it was tuned.
+        phase: The part of the search that it belongs to.
         state: What Optuna shows: complete, pruned or failed. An `ok` without a finite score is
             read back as `failed`.
         score: The score; None when there is none or it is not finite, and always when failed.
@@ -52,14 +56,26 @@ class Record:
         data: The whole evaluation as JSON; a store keeps what is not a finite number as None.
     """
 
-    candidate: tuple[int, int]
+    candidate: str
     rule: str
+    fidelity: float
+    block: int
+    fixed_lr: float | None
+    phase: str
     state: State
     score: float | None
     lr: float | None
     length: int
     curve: tuple[tuple[int, float], ...]
     data: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[str, float]:
+        """Candidate and fidelity, which name the record."""
+        return self.candidate, self.fidelity
+
+
+_ASKED = ("candidate", "rule", "fidelity", "block", "fixed_lr", "phase")
 
 
 def to_trial(record: Record) -> FrozenTrial:
@@ -70,12 +86,9 @@ def to_trial(record: Record) -> FrozenTrial:
     """
     score = record.score if record.score is not None and math.isfinite(record.score) else None
     failed = record.state == "failed" or (record.state == "ok" and score is None)
-    level, index = record.candidate
-    attributes: dict[str, Any] = {
-        "candidate": f"{level}:{index}",
-        "rule": record.rule,
-        "evaluation": plain(record.data, f"the evaluation of candidate {level}:{index}"),
-    }
+    attributes: dict[str, Any] = {name: getattr(record, name) for name in _ASKED}
+    what = f"the evaluation of candidate {record.candidate}"
+    attributes["evaluation"] = plain(record.data, what)
     parameters: dict[str, Any] = {}
     for name, value in (("lr", record.lr), ("length", record.length)):
         if value is None or not math.isfinite(value):
@@ -100,11 +113,9 @@ def from_trial(trial: FrozenTrial) -> Record | None:
     attributes = trial.user_attrs
     if trial.state not in _TO_STATE or "candidate" not in attributes:
         return None
-    level, _, index = attributes["candidate"].partition(":")
     values = {**attributes, **trial.params}
     return Record(
-        candidate=(int(level), int(index)),
-        rule=attributes["rule"],
+        **{name: attributes[name] for name in _ASKED},
         state=_TO_STATE[trial.state],
         score=trial.value,
         lr=values.get("lr"),

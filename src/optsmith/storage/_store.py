@@ -137,16 +137,14 @@ class Store:
         self._submit(self._write, to_trial(record))
 
     def records(self) -> list[Record]:
-        """Return all records in order of candidate; of equal candidate and rule, the first.
+        """Return all records in the order of writing; of equal candidate and fidelity, the first.
 
-        A candidate has records with different rules after the budget of a search was raised: its
-        levels are longer then, and later ones begin elsewhere.
+        The order says nothing about the search: evaluations may finish in any order.
         """
-        trials = self._do(self._trials)
-        found: dict[tuple[tuple[int, int], str], Record] = {}
-        for record in filter(None, map(from_trial, trials)):
-            found.setdefault((record.candidate, record.rule), record)
-        return sorted(found.values(), key=lambda record: record.candidate)
+        found: dict[tuple[str, float], Record] = {}
+        for record in filter(None, map(from_trial, self._do(self._trials))):
+            found.setdefault(record.key, record)
+        return list(found.values())
 
     def flush(self) -> None:
         """Wait until everything added is written.

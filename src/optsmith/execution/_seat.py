@@ -1,4 +1,4 @@
-"""A place for one worker: it is started when needed, and replaced when it fails."""
+"""One worker at a time: started when it is needed, replaced when it dies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ATTEMPTS = 2
 """How often a job is tried when its worker dies: the second time it is the job's own fault."""
 
 
-class Slot:
+class Seat:
     """Runs jobs one after the other, each on a worker that is ready for it.
 
     All methods but `stop` belong to one thread.
@@ -36,7 +36,7 @@ class Slot:
         """Return a job's result, or a `Lost`.
 
         Raises:
-            StudyError: No worker can be started, or the slot was stopped.
+            StudyError: No worker can be started, or the seat was stopped.
         """
         endings: list[str] = []
         seconds = 0.0
@@ -62,7 +62,7 @@ class Slot:
     def _ready(self) -> Remote:
         if self._remote is not None and self._remote.alive:
             return self._remote
-        self.close()  # what died between two jobs is nobody's fault
+        self.close()  # a worker's death while idle does not count against a job
         with self._lock:
             if self._stopped:
                 raise StudyError("the executor is closed")
