@@ -11,7 +11,7 @@ from torch import nn
 
 from optsmith import TaskError
 from optsmith.training import choose_stacking
-from optsmith.training.stacked._check import Footprint
+from optsmith.training.stacked._check import Footprint, footprint
 from optsmith.training.stacked._choose import copies_for
 from tasks_for_tests import bowl, line
 
@@ -20,22 +20,37 @@ MIB = 1 << 20
 
 
 @pytest.mark.parametrize(
-    ("parameters", "activations", "copies"),
+    ("parameters", "activations", "kind", "copies"),
     [
-        (62 << 10, 408 << 10, 64),  # 784-20-10, batches of 128
-        (MIB // 2, MIB // 2, 64),
-        (MIB, MIB // 2, 8),
-        (2 * MIB, 743 << 10, 8),  # 784-640-10
-        (2 * MIB, 3 * MIB, 1),
-        (0, 3 * MIB + 1, 1),
+        (62 << 10, 408 << 10, "perceptron", 64),  # 784-20-10, batches of 128
+        (MIB // 2, MIB // 2, "perceptron", 64),
+        (2 * MIB, 743 << 10, "perceptron", 8),  # 784-640-10
+        (2 * MIB, 3 * MIB, "perceptron", 1),
+        (MIB, MIB, "convolutions", 8),
+        (0, 3 * MIB, "convolutions", 1),
+        (MIB // 2, MIB // 2, "other", 64),
+        (MIB, MIB // 2, "other", 1),
     ],
 )
-def test_small_models_make_large_stacks_on_a_cpu(parameters, activations, copies):
-    assert copies_for(Footprint(parameters, activations), CPU) == copies
+def test_small_models_make_large_stacks_on_a_cpu(parameters, activations, kind, copies):
+    assert copies_for(Footprint(parameters, activations, kind), CPU) == copies
+
+
+@pytest.mark.parametrize(
+    ("module", "kind"),
+    [
+        (lambda: nn.Sequential(nn.Linear(12, 5), nn.Tanh()), "perceptron"),
+        (lambda: nn.Sequential(nn.Linear(12, 5), nn.LayerNorm(5)), "other"),
+        (lambda: nn.Sequential(nn.Unflatten(1, (1, 12)), nn.Conv1d(1, 1, 8), nn.Flatten()),
+         "convolutions"),
+    ],
+)  # fmt: skip
+def test_kinds_of_models(module, kind):
+    assert footprint(sorting(module), CPU).kind == kind
 
 
 def test_on_a_gpu_stacks_are_as_large_as_memory_allows():
-    assert copies_for(Footprint(64 * MIB, 64 * MIB), torch.device("cuda")) == 64
+    assert copies_for(Footprint(64 * MIB, 64 * MIB, "other"), torch.device("cuda")) == 64
 
 
 def test_a_small_model_is_stacked_and_the_record_says_what_a_copy_takes():

@@ -1,7 +1,7 @@
 """Stacked training: many runs as copies of one model, trained side by side."""
 
 from optsmith.training.stacked._choose import choose_stacking
-from optsmith.training.stacked._stack import train_stack
+from optsmith.training.stacked._stack import Stack, train_stack
 from optsmith.training.stacked._stacking import Stacking, stacks
 
-__all__ = ["Stacking", "choose_stacking", "stacks", "train_stack"]
+__all__ = ["Stack", "Stacking", "choose_stacking", "stacks", "train_stack"]

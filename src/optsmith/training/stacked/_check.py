@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from optsmith.task import Batch, ModuleTask, Run, Task, TensorBatches
 from optsmith.training._plain import seeded
 from optsmith.training.stacked._copies import Copies
 from optsmith.training.stacked._feed import feeds
+from optsmith.training.stacked._perceptron import Perceptron
 
 TOLERANCE = 1e-4
 """Largest difference from the plain loop, relative to the largest entry, taken for rounding."""
@@ -28,21 +30,27 @@ class NotStackableError(Exception):
     """A task whose runs have to be trained one at a time; the message says why."""
 
 
+Kind = Literal["perceptron", "convolutions", "other"]
+"""What a model consists of, as far as it matters for the speed of stacks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Memory of one copy of a model.
+    """The size and kind of one copy of a model.
 
     Attributes:
         parameters: Bytes of parameters.
         activations: Bytes that the forward pass keeps for the backward pass.
+        kind: What the model consists of.
     """
 
     parameters: int
     activations: int
+    kind: Kind
 
 
 def footprint(task: Task, device: torch.device) -> Footprint:
-    """Return the memory of one copy of a task's model.
+    """Return the size and kind of one copy of a task's model.
 
     Raises:
         NotStackableError: The task or its model is of a kind that is not stacked.
@@ -59,7 +67,15 @@ def footprint(task: Task, device: torch.device) -> Footprint:
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         stackable.loss(model(batch[0]), batch[1])
-    return Footprint(sum(p.nbytes for p in model.parameters()), sum(kept.values()))
+    parameters = sum(p.nbytes for p in model.parameters())
+    return Footprint(parameters, sum(kept.values()), _kind(stackable, model))
+
+
+def _kind(task: ModuleTask, model: nn.Module) -> Kind:
+    if Perceptron.of(task, model):
+        return "perceptron"
+    convolutions = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+    return "convolutions" if any(isinstance(m, convolutions) for m in model.modules()) else "other"
 
 
 def check_stack(task: Task, device: torch.device) -> None:

@@ -2,7 +2,7 @@
 
 Copies of a small model train faster side by side because each call of torch has a fixed cost. Once
 a copy alone keeps the processor busy nothing is gained, and large stacks lose what its cache holds.
-The limits below were fitted to benchmarks/results/scaling.txt.
+The limits below were fitted to benchmarks/results/stacking.txt.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from optsmith._errors import TaskError
 from optsmith.task import Task
 from optsmith.training.stacked._check import (
     Footprint,
+    Kind,
     NotStackableError,
     check_stack,
     footprint,
@@ -25,8 +26,14 @@ from optsmith.training.stacked._stacking import MOST_COPIES, Stacking
 
 log = logging.getLogger("optsmith")
 
-CPU_LIMITS = ((1 << 20, MOST_COPIES), (3 << 20, 8))
-"""On a CPU: bytes of parameters and activations of one copy, and the copies per stack up to it."""
+MIB = 1 << 20
+CPU_LIMITS: dict[Kind, tuple[tuple[float, int], ...]] = {
+    "perceptron": ((MIB, MOST_COPIES), (3 * MIB, 8)),
+    "convolutions": ((MIB, MOST_COPIES), (2.5 * MIB, 8)),
+    "other": ((1.25 * MIB, MOST_COPIES),),
+}
+"""On a CPU, by kind of model: bytes of parameters and activations of one copy, and the copies per
+stack up to that size."""
 
 _SLOTS = 2
 """State tensors per parameter that a stack should have room for."""
@@ -86,4 +93,5 @@ def copies_for(one: Footprint, device: torch.device) -> int:
     if device.type != "cpu":
         return MOST_COPIES
     size = one.parameters + one.activations
-    return next((copies for limit, copies in CPU_LIMITS if size <= limit), 1)
+    limits = CPU_LIMITS[one.kind]
+    return next((copies for limit, copies in limits if size <= limit), 1)
