@@ -5,8 +5,9 @@
 A step of a stack of 1 (the plain loop), 4, 8, 16 and 64 copies is timed on one core, with Adam's
 rule and one batch for all copies. Sizes are interleaved and the fastest of the repeats counts,
 since whatever disturbs a machine only adds to a time. The table shows how many times as fast as
-alone a copy trains, the size that the library's rule chooses, and what that choice gives relative to
-the best of the sizes. The limits of the rule (training/stacked/_choose.py) were fitted to this table.
+alone a copy trains, the size that the library's rule chooses, and what that choice gives relative
+to the best of the sizes. The limits of the rule (training/stacked/_choose.py) were fitted to this
+table.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -59,3 +62,19 @@ def test_records_say_how_much_memory_was_taken():
     assert record.peak_bytes >= before
     assert record.peak_bytes > held.nbytes
     assert Evaluation.from_json(record.to_json()).peak_bytes == record.peak_bytes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is inherited on Linux")
+def test_the_peak_of_a_process_is_its_own():
+    """A small process started by a large one: its peak is not the large one's."""
+    small = (
+        "import torch; from optsmith.training import peak_memory;"
+        "print(peak_memory(torch.device('cpu')))"
+    )
+    # The large one replaces itself, so that the small one has the same number for the kernel.
+    large = (
+        "import os, sys; held = bytearray(1 << 30); held[::4096] = b'1' * (1 << 18);"
+        f"os.execv(sys.executable, [sys.executable, '-c', {small!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", large], capture_output=True, text=True, check=True)
+    assert 0 < float(done.stdout) < 1 << 30

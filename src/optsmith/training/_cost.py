@@ -1,12 +1,14 @@
-"""What training costs: the time of a step, and memory."""
+"""The cost of training: time per step, and memory."""
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 import sys
 import time
 from itertools import islice
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -16,9 +18,9 @@ from optsmith.training._plain import seeded
 
 
 def ms_per_step(task: Task, run: Run) -> float:
-    """Return the median milliseconds of a step of a plain run: of a stack they would say nothing.
+    """Return the median milliseconds per step of a plain run.
 
-    What a task measures on held-out data now and then does not count, nor does the last step, where
+    Steps at which the task measures on held-out data are left out, and so is the last step, at which
     every task measures.
     """
     bare: list[float] = []
@@ -39,9 +41,14 @@ def ms_per_step(task: Task, run: Run) -> float:
 
 
 def peak_memory(device: torch.device) -> float:
-    """Return the bytes that this process, or torch on a GPU, has taken at most; NaN if unknown."""
+    """Return the peak memory of this process, or of torch on a GPU, in bytes; NaN if unknown."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))
+    # On Linux not from getrusage: a process inherits that peak from the one that started it.
+    status = Path("/proc/self/status")
+    if status.exists():
+        peak = re.search(r"^VmHWM:\s*(\d+) kB", status.read_text(), re.MULTILINE)
+        return math.nan if peak is None else 1024.0 * int(peak[1])
     try:
         import resource
     except ImportError:  # Windows
