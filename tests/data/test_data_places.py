@@ -9,7 +9,7 @@ from toy_data import CONTENT, PACKED, toy, urls
 
 from optsmith import data
 from optsmith._errors import DataError, OptsmithError
-from optsmith.data import cache_dir, locate
+from optsmith.data import locate
 from optsmith.data._provide import provide
 
 
@@ -140,17 +140,6 @@ def test_an_unpacked_copy_that_is_damaged_is_unpacked_again(tmp_path, cache):
     (cache / "toy" / "a.bin").write_bytes(b"damaged")
     dataset = toy()
     assert dataset.read(provide(dataset, directory)) == CONTENT
-
-
-def test_where_the_cache_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("OPTSMITH_CACHE", str(tmp_path / "own"))
-    assert cache_dir() == tmp_path / "own"
-    monkeypatch.delenv("OPTSMITH_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_dir() == tmp_path / "xdg" / "optsmith"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_dir() == tmp_path / ".cache" / "optsmith"
 
 
 def test_an_unknown_name_gets_the_nearest():

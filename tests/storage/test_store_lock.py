@@ -116,6 +116,7 @@ def test_without_a_cache_directory_the_temporary_one_serves(tmp_path, monkeypatc
     blocked = tmp_path / "file"
     blocked.touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    monkeypatch.delenv("OPTSMITH_CACHE", raising=False)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "temporary"))
     url = f"sqlite:///{tmp_path}/s.db"
     with Store.open(url, "s"), pytest.raises(StudyError, match="is being written"):

@@ -124,7 +124,7 @@ def test_one_writer_on_a_machine(server):
 
 def test_writers_on_two_machines_do_not_repeat_records(server, tmp_path, monkeypatch):
     here = Store.open(server.url, "both")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))  # no lock in common
+    monkeypatch.setenv("OPTSMITH_CACHE", str(tmp_path / "other"))  # no lock in common
     there = Store.open(server.url, "both")
     with here, there:
         for i in range(4):

@@ -45,7 +45,7 @@ def robust_digits() -> tuple[nn.Module, Pair]:
 
 
 def _cached(images: Tensor, labels: Tensor) -> nn.Module:
-    path = data.cache_dir() / "robust-digits" / _FILE
+    path = data.cache_dir("robust-digits") / "robust-digits" / _FILE
     # A damaged file, like none at all, is made anew.
     with contextlib.suppress(DataError):
         return load_checkpoint(path, "digits-cnn")

@@ -1,5 +1,6 @@
 """Data: found on this machine or fetched, verified, and read. A dataset is declared in one file."""
 
+from optsmith._directories import cache_dir
 from optsmith.data._archive import damage_named, from_archive, gunzip
 from optsmith.data._base import DataFile, Dataset, Source, Unpack, datasets
 from optsmith.data._checksum import open_file
@@ -8,7 +9,7 @@ from optsmith.data._digits import Digits
 from optsmith.data._load import fetch, load, where
 from optsmith.data._mnist import Mnist
 from optsmith.data._packages import InstalledPackage, NpmPackage, PypiPackage
-from optsmith.data._places import Place, cache_dir, locate
+from optsmith.data._places import Place, locate
 from optsmith.data._urls import Download, Urls
 
 __all__ = [

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from optsmith._directories import cache_dir
 from optsmith._errors import DataError
 from optsmith.data._base import Dataset
 from optsmith.data._checksum import PACKED
@@ -43,31 +43,9 @@ class Place:
         return found
 
 
-def cache_dir() -> Path:
-    """Return the directory for what we fetch; it need not exist.
-
-    `OPTSMITH_CACHE`, else the user's cache directory by the custom of the system.
-
-    Raises:
-        DataError: The user has no home directory.
-    """
-    if chosen := os.environ.get("OPTSMITH_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    for variable in ("XDG_CACHE_HOME", *(("LOCALAPPDATA",) if sys.platform == "win32" else ())):
-        base = Path(os.environ.get(variable, ""))
-        if base.is_absolute():  # the XDG specification says to ignore relative ones
-            return base / "optsmith"
-    try:
-        return Path.home() / ".cache" / "optsmith"
-    except RuntimeError:
-        raise DataError(
-            "there is no home directory to keep data in; set OPTSMITH_CACHE to a directory"
-        ) from None
-
-
 def cache_place(dataset: Dataset) -> Place:
     """Return where a dataset is cached."""
-    return Place(cache_dir() / dataset.name, "cache")
+    return Place(cache_dir(dataset.name) / dataset.name, "cache")
 
 
 def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[Place]:

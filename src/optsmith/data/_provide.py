@@ -14,7 +14,7 @@ from optsmith._errors import DataError
 from optsmith.data._archive import gunzip
 from optsmith.data._base import DataFile, Dataset, Source
 from optsmith.data._checksum import Stamps, fault
-from optsmith.data._places import cache_dir, cache_place, places
+from optsmith.data._places import cache_place, places
 from optsmith.data._progress import Progress, progress
 
 _SCRATCH = ".fetch-"
@@ -166,5 +166,5 @@ def _unavailable(dataset: Dataset, faults: Iterable[str]) -> str:
         f"{dataset.name} is not on this machine and was not fetched: give a directory that has "
         f"{names}{more} (with or without .gz) with --data-dir or OPTSMITH_DATA, or run "
         f"`optsmith data fetch {dataset.name}` on a machine with a network and copy "
-        f"{cache_dir() / dataset.name} from there" + (f" (tried {tried})" if tried else "")
+        f"{cache_place(dataset).directory} from there" + (f" (tried {tried})" if tried else "")
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from filelock import BaseFileLock, FileLock, Timeout
 
+from optsmith._directories import cache_dir
 from optsmith._errors import StudyError
 
 
@@ -40,7 +40,7 @@ def hold(path: Path, study: str) -> BaseFileLock:
 
 def shared_lock_path(key: str) -> Path:
     """Return where this user's processes meet for something that is not a file, such as a table."""
-    return _cache_directory() / "locks" / f"{sha256(key.encode()).hexdigest()[:32]}.lock"
+    return cache_dir() / "locks" / f"{sha256(key.encode()).hexdigest()[:32]}.lock"
 
 
 def _holder(note: Path) -> str:
@@ -49,15 +49,3 @@ def _holder(note: Path) -> str:
     except (OSError, ValueError):
         return "another process"
     return f"process {process}" + (f" on {node}" if node != platform.node() else "")
-
-
-def _cache_directory() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    try:
-        directory = (Path(base) if base else Path.home() / ".cache") / "optsmith"
-        directory.mkdir(parents=True, exist_ok=True)
-        if os.access(directory, os.W_OK):
-            return directory
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
-        pass
-    return Path(tempfile.gettempdir()) / f"optsmith-{getattr(os, 'getuid', int)()}"

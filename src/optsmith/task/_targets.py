@@ -88,7 +88,7 @@ def _find(file: str, data_dir: Path | None) -> Path:
         DataError: It is nowhere that we look.
     """
     named = os.environ.get("OPTSMITH_DATA")
-    roots = [data_dir, None if named is None else Path(named), data.cache_dir()]
+    roots = [data_dir, None if named is None else Path(named), data.cache_dir("robust_cifar10")]
     places = [
         root.expanduser().absolute() / folder
         for root in roots
