@@ -1,10 +1,13 @@
-"""HTML elements as safe text: what is not markup already is escaped, without being asked to."""
+"""HTML elements as safe text: everything that is not markup already is escaped."""
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable
+
+from markupsafe import Markup, escape
+
+__all__ = ["Content", "Markup", "code", "joined", "markup", "section", "tag"]
 
 Content = str | None | Iterable["Content"]
 """What goes inside an element: text, markup, nothing, or several of these."""
@@ -13,21 +16,11 @@ VOID = frozenset({"br", "link", "meta", "wbr"})
 SELF_CLOSING = frozenset({"circle", "ellipse", "line", "path", "polyline", "rect"})
 
 
-class Markup(str):
-    """Text that is HTML already."""
-
-    __slots__ = ()
-
-
 def markup(content: Content) -> Markup:
     """Return content as HTML: text is escaped, markup is kept, several are joined."""
     if content is None:
-        return Markup("")
-    if isinstance(content, Markup):
-        return content
-    if isinstance(content, str):
-        return Markup(html.escape(content))
-    return Markup("".join(map(markup, content)))
+        return Markup()
+    return escape(content) if isinstance(content, str) else Markup().join(map(markup, content))
 
 
 def _attribute(name: str, value: str | float | bool | None) -> str:
@@ -36,11 +29,7 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
     name = name.rstrip("_").replace("_", "-")
     if value is True:
         return f" {name}"
-    return f' {name}="{html.escape(_plain(value))}"'
-
-
-def _plain(value: str | float) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f' {name}="{escape(f"{value:.6g}" if isinstance(value, float) else value)}"'
 
 
 def tag(name: str, /, *content: Content, **attributes: str | float | bool | None) -> Markup:
@@ -48,18 +37,20 @@ def tag(name: str, /, *content: Content, **attributes: str | float | bool | None
 
     Underscores in attribute names stand for dashes, one at the end for nothing (`class_`).
     """
-    written = "".join(_attribute(key, value) for key, value in attributes.items())
-    if name in VOID:
-        return Markup(f"<{name}{written}>")
+    start = name + "".join(_attribute(key, value) for key, value in attributes.items())
     inside = markup(content)
-    if name in SELF_CLOSING and not inside:
-        return Markup(f"<{name}{written}/>")
-    return Markup(f"<{name}{written}>{inside}</{name}>")
+    if name in VOID:
+        text = f"<{start}>"
+    elif name in SELF_CLOSING and not inside:
+        text = f"<{start}/>"
+    else:
+        text = f"<{start}>{inside}</{name}>"
+    return Markup(text)  # noqa: S704 (attributes and content are escaped above)
 
 
 def joined(separator: str, items: Iterable[Content]) -> Markup:
     """Return several contents with a separator between them."""
-    return Markup(markup(separator).join(map(markup, items)))
+    return markup(separator).join(map(markup, items))
 
 
 def code(text: str) -> Markup:
