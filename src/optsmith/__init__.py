@@ -25,10 +25,10 @@ from optsmith.space import Constraint, Space, spaces
 if TYPE_CHECKING:
     from optsmith.adversarial import attack
     from optsmith.evaluation import Evaluation, Status
-    from optsmith.optim import Program, RuleOptimizer
+    from optsmith.optim import Program, RuleOptimizer, decay_groups, roles
     from optsmith.screening import Screen, Screening, screen
     from optsmith.study import Study, evaluate, search
-    from optsmith.task import Objective, Protocol, Run, Task, tasks
+    from optsmith.task import Metric, Objective, Protocol, Run, Task, tasks
 
 _NEED_TORCH = {
     "attack": "optsmith.adversarial",
@@ -36,12 +36,15 @@ _NEED_TORCH = {
     "Status": "optsmith.evaluation",
     "Program": "optsmith.optim",
     "RuleOptimizer": "optsmith.optim",
+    "decay_groups": "optsmith.optim",
+    "roles": "optsmith.optim",
     "Screen": "optsmith.screening",
     "Screening": "optsmith.screening",
     "screen": "optsmith.screening",
     "Study": "optsmith.study",
     "evaluate": "optsmith.study",
     "search": "optsmith.study",
+    "Metric": "optsmith.task",
     "Objective": "optsmith.task",
     "Protocol": "optsmith.task",
     "Run": "optsmith.task",
@@ -53,6 +56,7 @@ __all__ = [
     "Constraint",
     "DataError",
     "Evaluation",
+    "Metric",
     "Objective",
     "Operator",
     "OptimizerError",
@@ -78,8 +82,10 @@ __all__ = [
     "ZooEntry",
     "__version__",
     "attack",
+    "decay_groups",
     "evaluate",
     "operators",
+    "roles",
     "screen",
     "search",
     "spaces",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +14,7 @@ from optsmith.evaluation._requests import serve
 from optsmith.evaluation._size import unit_lr
 from optsmith.optim import baselines, parse_recipe
 from optsmith.training import Stacking, Trace, train_once
-from optsmith.training._plain import race
+from optsmith.training._race import race
 from optsmith.training._stopping import Stopping
 from tasks_for_tests import PROTOCOL, bowl, line, quadratic
 

@@ -11,7 +11,7 @@ from optsmith import Rule, Run, Task, TaskError
 from optsmith.task import ModuleTask
 from optsmith.testing import check_task
 from optsmith.training import train_once
-from optsmith.training.stacked._check import NotStackableError, examine
+from optsmith.training.stacked._check import NotStackableError, check_stack, footprint
 from tasks_for_tests import PROTOCOL, close, line, line_data
 
 
@@ -86,7 +86,7 @@ def test_the_signal_is_measured_as_often_as_asked(task):
 def test_other_data_in_the_end_means_one_run_at_a_time(task):
     """A stack would train on the wrong data."""
     with pytest.raises(NotStackableError):
-        examine(task, torch.device("cpu"))
+        footprint(task, torch.device("cpu"))
 
 
 def double(x: torch.Tensor) -> torch.Tensor:
@@ -119,7 +119,7 @@ def test_inputs_are_prepared_batch_by_batch():
 
 
 def test_prepared_inputs_reach_a_stack_too():
-    examine(line(prepare=double), torch.device("cpu"))  # compares stacks with the plain loop
+    check_stack(line(prepare=double), torch.device("cpu"))
 
 
 def test_a_task_with_every_option_keeps_the_contract():

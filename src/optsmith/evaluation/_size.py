@@ -10,8 +10,7 @@ from torch import Tensor
 from optsmith._cache import ObjectCache
 from optsmith.optim import Program, Recipe, RuleForm, form_of
 from optsmith.rules import Rule
-from optsmith.task import Run, Stage, Task
-from optsmith.training import seeded
+from optsmith.task import Run, Stage, Task, seeded
 
 STEPS = 6
 """Gradients looked at; the first few updates of a rule with momentum are not its usual size."""

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
 from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
-from torch.optim.lr_scheduler import LambdaLR
 
 from optsmith._errors import TaskError
 from optsmith._registry import did_you_mean
+from optsmith.optim._muon import MuonWithAdamW, check_muon
+from optsmith.optim._roles import Parameters, parameters_of
 from optsmith.optim._sign import SignDescent
 from optsmith.rules import Rule
 
 _TORCH = "torch:"
 PGD = "pgd"
 """Projected gradient descent, what attacks are measured against; the projection is the task's."""
+
+MUON = "muon"
+"""Muon for hidden matrices, AdamW for the rest: it has to know the roles of parameters."""
 
 _OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
     "sgd": (SGD, {}),
@@ -28,6 +31,7 @@ _OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
     "adamw": (AdamW, {}),
     "rmsprop": (RMSprop, {}),
     PGD: (SignDescent, {}),
+    MUON: (MuonWithAdamW, {}),
 }
 
 # The decays of our rules, as functions of tau = t/(T + 1): a baseline without one is unfair.
@@ -37,8 +41,8 @@ _SCHEDULES: dict[str, Callable[[float], float]] = {
     "cosine": lambda tau: 0.5 * (1.0 + math.cos(math.pi * tau)),
 }
 
-# The same as rules: text, and what the learning rate is multiplied by, as `Adam` and `RMSprop`
-# carry a factor. Weight decay, where torch's default is not 0, is decoupled.
+# The same as rules, where there are any: text, and a factor of the learning rate, as `Adam`
+# and `RMSprop` carry one. Weight decay, where torch's default is not 0, is decoupled.
 _AS_RULES: dict[str, tuple[str, float]] = {
     "sgd": ("g", 1.0),
     "momentum": ("m1", 1.0),
@@ -95,18 +99,32 @@ class Baseline:
             if name not in known:
                 hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
                 raise TaskError(f'there is no baseline "{text}": "{name}" is unknown{hint}')
+        if optimizer == MUON:
+            check_muon()
         return cls(optimizer, schedule or "constant")
 
-    def build(self, params: Iterable[Tensor], lr: float, total_steps: int) -> Optimizer:
-        """Return the optimizer; its schedule goes on by itself at each step."""
+    def build(self, params: Parameters, lr: float, total_steps: int) -> Optimizer:
+        """Return the optimizer, which follows its schedule by itself.
+
+        Args:
+            params: A module, parameters, named parameters, or groups of them.
+            lr: Learning rate.
+            total_steps: Length of the run.
+
+        Raises:
+            TaskError: It needs roles, which are those of a module or of groups with a `role`.
+        """
         kind, settings = _OPTIMIZERS[self.optimizer]
-        optimizer = kind(params, lr=lr, **settings)  # type: ignore[call-arg]
+        given = params if self.optimizer == MUON else parameters_of(params)
+        optimizer = kind(given, lr=lr, **settings)  # type: ignore[arg-type, call-arg]
         if self.schedule != "constant":
             _schedule(optimizer, _SCHEDULES[self.schedule], total_steps)
         return optimizer
 
-    def as_rule(self) -> RuleForm:
-        """Return the rule that does the same, up to rounding."""
+    def as_rule(self) -> RuleForm | None:
+        """Return the rule that does the same, up to rounding; None when there is none."""
+        if self.optimizer not in _AS_RULES:
+            return None
         text, scale = _AS_RULES[self.optimizer]
         decay = _DECAYS[self.schedule]
         whole = text if self.schedule == "constant" else f"{decay}*({text})"
@@ -130,15 +148,23 @@ def with_schedules(*optimizers: str) -> Mapping[str, Baseline]:
 
 
 def _schedule(optimizer: Optimizer, factor: Callable[[float], float], total_steps: int) -> None:
-    scheduler = LambdaLR(
-        optimizer, lambda done: factor(min(done + 1, total_steps) / (total_steps + 1))
-    )
+    """Set the learning rate of each step just before it.
 
-    def advance(*_: Any) -> None:
-        scheduler.step()
+    The groups hold the number of steps taken, `t`, so a `state_dict` carries the schedule.
+    """
+    for group in optimizer.param_groups:
+        group["t"] = 0
 
-    optimizer.register_step_post_hook(advance)
+    def advance(optimizer: Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            group["t"] = group.get("t", 0) + 1
+            initial = group.setdefault("initial_lr", group["lr"])
+            group["lr"] = initial * factor(min(group["t"], total_steps) / (total_steps + 1))
+
+    optimizer.register_step_pre_hook(advance)
 
 
-baselines: Mapping[str, Baseline] = with_schedules(*(name for name in _OPTIMIZERS if name != PGD))
+_BASELINES = [name for name in _OPTIMIZERS if name not in (PGD, MUON)]
+
+baselines: Mapping[str, Baseline] = with_schedules(*_BASELINES)
 """Torch's optimizers with every schedule, by name: what training is measured against."""

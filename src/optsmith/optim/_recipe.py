@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._zoo import named_rule
 from optsmith.optim._baselines import Baseline, RuleForm, is_baseline
 from optsmith.optim._optimizer import RuleOptimizer
+from optsmith.optim._roles import Parameters, parameters_of
 from optsmith.rules import Rule
 
 Recipe = Rule | Baseline
@@ -30,24 +29,27 @@ def form_of(recipe: Recipe) -> RuleForm | None:
 
 
 def build(
-    recipe: Recipe, params: Iterable[Tensor], lr: float, total_steps: int, seed: int = 0
+    recipe: Recipe, params: Parameters, lr: float, total_steps: int, seed: int = 0
 ) -> Optimizer:
     """Return a fresh optimizer for one run.
 
     Args:
         recipe: The rule or baseline.
-        params: What it trains.
+        params: A module, parameters, named parameters, or groups of them.
         lr: Learning rate.
         total_steps: Length of the run.
         seed: Seed of `drop` masks.
+
+    Raises:
+        OptsmithError: The recipe cannot train these parameters.
     """
     if isinstance(recipe, Baseline):
         return recipe.build(params, lr, total_steps)
-    return RuleOptimizer(params, recipe, lr=lr, total_steps=total_steps, seed=seed)
+    return RuleOptimizer(parameters_of(params), recipe, lr=lr, total_steps=total_steps, seed=seed)
 
 
 def state_bytes(optimizer: Optimizer) -> float:
-    """Return the bytes of state a parameter takes."""
+    """Return the bytes of optimizer state per parameter."""
     count = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
     tensors = (
         value for state in optimizer.state.values() for value in state.values()

@@ -1,26 +1,50 @@
 """Tasks: what is trained, how it is scored, and the named ones."""
 
 from optsmith.task._attack import AttackTask
-from optsmith.task._base import Objective, Run, Task, check_device
+from optsmith.task._base import Metrics, ResumableTraining, Run, Task, Training, check_device
+from optsmith.task._batch import Batch
 from optsmith.task._function import FunctionTask
-from optsmith.task._module import ModuleTask, accuracy
+from optsmith.task._metric import (
+    Metric,
+    Objective,
+    accuracy,
+    factor_of,
+    metrics_from_json,
+    metrics_to_json,
+)
+from optsmith.task._module import ModuleTask
 from optsmith.task._named import TaskEntry, find_task, tasks
 from optsmith.task._protocol import Preset, Protocol, Stage, presets_for
+from optsmith.task._random import RandomState, random_state, seeded, set_random_state
+from optsmith.task._tensors import TensorBatches
 
 __all__ = [
     "AttackTask",
+    "Batch",
     "FunctionTask",
+    "Metric",
+    "Metrics",
     "ModuleTask",
     "Objective",
     "Preset",
     "Protocol",
+    "RandomState",
+    "ResumableTraining",
     "Run",
     "Stage",
     "Task",
     "TaskEntry",
+    "TensorBatches",
+    "Training",
     "accuracy",
     "check_device",
+    "factor_of",
     "find_task",
+    "metrics_from_json",
+    "metrics_to_json",
     "presets_for",
+    "random_state",
+    "seeded",
+    "set_random_state",
     "tasks",
 ]

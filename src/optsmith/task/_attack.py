@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,8 @@ from optsmith.adversarial import Ball, look
 from optsmith.adversarial._ball import check_ball
 from optsmith.adversarial._climb import check_images, check_labels
 from optsmith.optim import with_schedules
-from optsmith.task._base import Objective, Run, Task, Training
+from optsmith.task._base import Run, Task, Training
+from optsmith.task._metric import PERCENT, Metric, Objective
 from optsmith.task._protocol import Preset, Protocol
 
 LRS = (0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
@@ -51,6 +53,12 @@ class AttackTask(Task):
     """
 
     baselines = with_schedules("pgd", "adam")
+    metrics = MappingProxyType(
+        {
+            "success at any step": Metric("success at any step", unit=PERCENT),
+            "loss at the end": Metric("loss at the end", secondary=True),
+        }
+    )
     applied = "Each step adds the learning rate times this to the image, and projects."
 
     def __init__(
@@ -84,7 +92,7 @@ class AttackTask(Task):
         self.tuning: Pair = (search[0][:tuning], search[1][:tuning])
         self.search: Pair = (search[0][tuning:], search[1][tuning:])
         self.final = final
-        self.objective = Objective("success rate", "maximize", "last")
+        self.objective = Objective("success rate", "maximize", "last", PERCENT)
         self.presets = attack_presets() if presets is None else presets
         stages = [
             stage
@@ -174,7 +182,7 @@ def attack_presets() -> Mapping[str, Preset]:
     return {
         "paper": Preset(protocol=paper, trajectory=False),
         "quick": Preset(protocol=quick, budget=32, trajectory=False, dedupe="scale"),
-        "smoke": Preset(protocol=smoke, budget=8, levels=2, trajectory=False),
+        "smoke": Preset(protocol=smoke, budget=8, trajectory=False, options={"levels": 2}),
     }
 
 

@@ -2,59 +2,46 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from functools import wraps
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._errors import TaskError
-from optsmith.optim import Baseline, Recipe, baselines, build
+from optsmith._registry import did_you_mean
+from optsmith.optim import Baseline, Parameters, Recipe, baselines, build
+from optsmith.task._metric import Metric, Objective
 from optsmith.task._protocol import Preset
 
 if TYPE_CHECKING:
-    from torch import nn
+    from optsmith.task._function import FunctionTask
+    from optsmith.task._module import ModuleTask
 
 Signal = float | Tensor | None
 Metrics = Mapping[str, float]
 Training = Generator[Signal, None, Metrics | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """What a score is.
+class ResumableTraining(Generator[Signal, None, Metrics | None]):
+    """A training run, as `Task.start` returns it, that can be saved and continued.
 
-    Attributes:
-        name: For people, such as "training loss".
-        direction: Whether smaller or larger is better.
-        over: Whether a run's score is the mean of its signal or the last value.
+    What it draws from torch's generators is the caller's to save.
     """
 
-    name: str = "training loss"
-    direction: Literal["minimize", "maximize"] = "minimize"
-    over: Literal["mean", "last"] = "mean"
+    @abstractmethod
+    def save(self) -> dict[str, Any]:
+        """Return its state after the last step: tensors, numbers, text, and containers of these."""
 
-    def __post_init__(self) -> None:
-        if self.direction not in ("minimize", "maximize"):
-            raise TaskError(f'a direction is "minimize" or "maximize", not "{self.direction}"')
-        if self.over not in ("mean", "last"):
-            raise TaskError(f'a score is the "mean" or the "last" signal, not "{self.over}"')
-
-    def better(self, score: float, other: float) -> bool:
-        """Return whether `score` beats `other`; what is not a number beats nothing."""
-        return score < other if self.direction == "minimize" else score > other
-
-    def key(self, score: float) -> float:
-        """Return a number that sorts better scores first."""
-        return score if self.direction == "minimize" else -score
-
-    def score(self, signal: Sequence[tuple[int, float]]) -> float:
-        """Return the score of a run from its signal: (step, value) of every measured step."""
-        values = [value for _, value in signal]
-        return values[-1] if self.over == "last" else sum(values) / len(values)
+    @abstractmethod
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state of the same run; called before the first step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +66,13 @@ class Run:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     built: list[Optimizer] = field(default_factory=list, compare=False, repr=False)
 
-    def optimizer(self, params: Iterable[Tensor]) -> Optimizer:
-        """Return the run's optimizer over `params`: parameters or groups of them."""
+    def optimizer(self, params: Parameters) -> Optimizer:
+        """Return the run's optimizer.
+
+        Args:
+            params: A module, parameters, named parameters, or groups of them. Recipes that treat
+                parameters by their role need a module, or groups with a `role`.
+        """
         optimizer = build(self.recipe, params, self.lr, self.steps, self.seed)
         self.built.append(optimizer)
         return optimizer
@@ -117,6 +109,8 @@ class Task(ABC):
         objective: What a score is.
         presets: Named settings; `quick` is the default, `paper` and `smoke` are usual.
         baselines: What rules are compared with, by name.
+        metrics: What it measures at the end of a run, by name; those that are not declared are
+            numbers without a unit.
         applied: What a step does with the rule's value, as a sentence.
         usage: Python code that uses a rule, with `{rule}` and `{lr}` in it; empty: an optimizer's.
     """
@@ -126,6 +120,7 @@ class Task(ABC):
     objective: Objective
     presets: Mapping[str, Preset]
     baselines: Mapping[str, Baseline] = baselines
+    metrics: Mapping[str, Metric] = MappingProxyType({})
     applied: str = "Each step subtracts the learning rate times this from the parameters."
     usage: str = ""
 
@@ -136,7 +131,8 @@ class Task(ABC):
         Yields after each of `run.steps` optimizer steps: the signal at that step as a number or a
         0-dim tensor (which need not be waited for), or None where nothing was measured; at least
         the last step has one. It may be closed at any step. Returns what was measured at the end,
-        by name, or None; measures on held-out data only when `run.final`.
+        by name, or None; measures on held-out data only when `run.final`. A `ResumableTraining`
+        can be saved too.
         """
 
     def preset(self, name: str) -> Preset:
@@ -151,21 +147,32 @@ class Task(ABC):
             )
         return self.presets[name]
 
-    @staticmethod
-    def from_module(
-        module: nn.Module | Callable[[], nn.Module],
-        data: Any,
-        loss: Callable[[Any, Any], Tensor],
-        **settings: Any,
-    ) -> Task:
-        """Return a task that trains a module in the usual way; see `ModuleTask`."""
-        from optsmith.task._module import ModuleTask
+    # Set where the two are defined, so that they have the signatures of what they make.
+    from_module: ClassVar[type[ModuleTask]]
+    from_function: ClassVar[type[FunctionTask]]
 
-        return ModuleTask(module, data, loss, **settings)
 
-    @staticmethod
-    def from_function(function: Callable[[Run], Training], **settings: Any) -> Task:
-        """Return a task that trains as a generator function does; see `FunctionTask`."""
-        from optsmith.task._function import FunctionTask
+P = ParamSpec("P")
+T = TypeVar("T")
 
-        return FunctionTask(function, **settings)
+
+def checked(make: Callable[P, T], name: str) -> Callable[P, T]:
+    """Return a function that makes a task, and says what may be meant by an unknown setting.
+
+    Args:
+        make: The class of the task.
+        name: What the function is called.
+    """
+    signature = inspect.signature(make)
+
+    @wraps(make, updated=())
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        for setting in kwargs:
+            if setting not in signature.parameters:
+                hint = did_you_mean(setting, signature.parameters)
+                raise TaskError(f'Task.{name} has no setting "{setting}"{hint}')
+        return make(*args, **kwargs)
+
+    call.__name__, call.__qualname__ = name, f"Task.{name}"
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call

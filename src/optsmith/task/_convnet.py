@@ -12,7 +12,8 @@ from torch.nn.functional import cross_entropy
 from optsmith import data
 from optsmith._errors import TaskError
 from optsmith.task._base import Task
-from optsmith.task._module import ModuleTask, accuracy
+from optsmith.task._metric import accuracy
+from optsmith.task._module import ModuleTask
 from optsmith.task._protocol import Preset, Protocol
 
 SPLIT_SEED = 20221
@@ -92,9 +93,11 @@ def presets() -> Mapping[str, Preset]:
         lrs=(1e-3, 1e-2), proxy_steps=3, steps=4, final_steps=5, final_seeds=1, threshold=None
     )
     return {
-        "paper": Preset(protocol=paper, space="convnet", trajectory=False, count_all=True),
+        "paper": Preset(
+            protocol=paper, space="convnet", trajectory=False, options={"count_all": True}
+        ),
         "quick": Preset(protocol=quick, space="convnet", budget=32, dedupe="scale"),
-        "smoke": Preset(protocol=smoke, space="convnet", budget=4, levels=2),
+        "smoke": Preset(protocol=smoke, space="convnet", budget=4, options={"levels": 2}),
     }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from optsmith._errors import TaskError
-from optsmith.task._base import Objective, Run, Task, Training
+from optsmith.task._base import Run, Task, Training, checked
+from optsmith.task._metric import Metric, Objective
 from optsmith.task._protocol import Preset, Protocol, presets_for
 
 
@@ -15,13 +16,15 @@ class FunctionTask(Task):
     """Trains as a generator function does.
 
     Args:
-        function: Called with a `Run`; makes its model, takes `run.optimizer(parameters)`, trains
+        function: Called with a `Run`; makes its model, takes `run.optimizer(model)`, trains
             for `run.steps` steps and yields the signal after each, as `Task.start` says. Given
             `run.seed`, everything in it is deterministic.
         steps: Optimizer steps of a full run.
         objective: What the score is; by default the mean of a signal that is a training loss.
         protocol: How recipes are scored; by default made from `steps`.
         presets: Named settings, instead of both.
+        metrics: What the function returns at the end, if it has a unit or a direction; others are
+            numbers without a unit.
         name: For records; by default the function's name.
         description: One line for people; by default the function's docstring.
     """
@@ -34,6 +37,7 @@ class FunctionTask(Task):
         objective: Objective | None = None,
         protocol: Protocol | None = None,
         presets: Mapping[str, Preset] | None = None,
+        metrics: Iterable[Metric] = (),
         name: str | None = None,
         description: str | None = None,
     ) -> None:
@@ -45,12 +49,16 @@ class FunctionTask(Task):
         self.function = function
         self.objective = objective or Objective()
         self.presets = choose_presets(steps, protocol, presets, self.objective)
+        self.metrics = {metric.name: metric for metric in metrics}
         self.name = name or function.__name__
         self.description = description or (inspect.getdoc(function) or "").partition("\n")[0]
 
     def start(self, run: Run) -> Training:
         """Start the function."""
         return self.function(run)
+
+
+Task.from_function = staticmethod(checked(FunctionTask, "from_function"))  # type: ignore[assignment]
 
 
 def choose_presets(

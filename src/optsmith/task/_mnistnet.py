@@ -13,7 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from optsmith import data
 from optsmith.task._base import Task
-from optsmith.task._module import ModuleTask, accuracy
+from optsmith.task._metric import accuracy
+from optsmith.task._module import ModuleTask
 from optsmith.task._protocol import presets_for
 
 SPLIT_SEED = 20220

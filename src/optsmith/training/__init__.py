@@ -1,7 +1,7 @@
 """Training: runs in, traces out, one at a time or as stacks of model copies."""
 
 from optsmith.training._cost import ms_per_step, peak_memory
-from optsmith.training._plain import Trace, seeded, train_once
+from optsmith.training._plain import Trace, train_once
 from optsmith.training._stopping import NOT_FINITE, Stopping
 from optsmith.training._train import train
 from optsmith.training.stacked import Stacking, choose_stacking
@@ -14,7 +14,6 @@ __all__ = [
     "choose_stacking",
     "ms_per_step",
     "peak_memory",
-    "seeded",
     "train",
     "train_once",
 ]

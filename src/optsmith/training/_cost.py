@@ -13,8 +13,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from optsmith.task import Run, Task
-from optsmith.training._plain import seeded
+from optsmith.task import Run, Task, seeded
 
 
 def ms_per_step(task: Task, run: Run) -> float:

@@ -1,23 +1,32 @@
-"""The plain loop: one run after the other, whatever the task."""
+"""The plain loop: one run at a time, whatever the task."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any
 
 import torch
 from torch import Tensor
 
 from optsmith._errors import TaskError
 from optsmith.optim import state_bytes
-from optsmith.task import Run, Task
-from optsmith.training._stopping import BEHIND, Stopping
+from optsmith.task import (
+    RandomState,
+    ResumableTraining,
+    Run,
+    Task,
+    Training,
+    random_state,
+    seeded,
+    set_random_state,
+)
+from optsmith.training._stopping import Stopping
 
 LOOK = 10
-"""Steps between looks at the signal: on a GPU each look waits for the device."""
+"""Steps between readings of the signal: on a GPU each reading waits for the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +39,7 @@ class Trace:
         metrics: What the task measured at the end.
         seconds: Time its steps took, without what was measured at the end; the share of a run that
             was trained together with others.
-        state_bytes: Bytes of optimizer state a parameter.
+        state_bytes: Bytes of optimizer state per parameter.
     """
 
     signal: Sequence[tuple[int, float]]
@@ -41,119 +50,154 @@ class Trace:
 
 
 def train_once(task: Task, run: Run, stopping: Stopping | None = None) -> Trace:
-    """Train once, with torch's generator seeded for the run and put back after it."""
-    turns = Turns(task, run, stopping or Stopping(task.objective))
-    while turns.trace is None:
-        turns.take()
-    return turns.trace
+    """Train once, with torch's generators seeded for the run and restored after it."""
+    training = PausableRun(task, run, stopping or Stopping(task.objective))
+    training.train()
+    return training.result()
 
 
-def race(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
-    """Train runs in turns, so that learning rates that are behind can be given up.
+class PausableRun:
+    """A training run that can be paused, and set aside on disk while others are trained.
 
-    The runs are alike but for the learning rate. All their models are in memory at once.
-    """
-    every = [Turns(task, run, stopping) for run in runs]
-    step, steps = 0, runs[0].steps
-    while going := [turns for turns in every if turns.trace is None]:
-        step += LOOK
-        for turns in going:
-            turns.take()
-        if stopping.is_rung(step, step - LOOK, steps):
-            left = [turns for turns in going if turns.trace is None]
-            for i in stopping.behind([turns.signal for turns in left]):
-                left[i].take(BEHIND)
-    return [turns.trace for turns in every if turns.trace is not None]
-
-
-class Turns:
-    """A run that is trained from look to look, whatever happens in between.
+    torch's generators are seeded for the run; each time it is trained, they continue where it was
+    paused, and are restored afterwards.
 
     Args:
         task: What is trained.
         run: The run.
         stopping: What ends it early.
+
+    Attributes:
+        run: The run.
+        signal: (step, value) of every step that was measured so far.
+        trace: The outcome, once it has ended.
     """
 
     def __init__(self, task: Task, run: Run, stopping: Stopping) -> None:
         self.run = run
         self.signal: list[tuple[int, float]] = []
         self.trace: Trace | None = None
-        self._following = _follow(task, run, stopping, self.signal)
-        self._random: tuple[Tensor, Tensor | None] | None = None
+        self._task, self._stopping = task, stopping
+        self._step, self._seconds, self._state_bytes = 0, 0.0, math.nan
+        self._training: Training | None = None
+        self._random: RandomState | None = None
+        self._file: IO[bytes] | None = None
 
-    def take(self, stop: str = "") -> None:
-        """Train until the next look, or end the run; at its end it has a trace."""
-        with seeded(self.run.seed, self.run.device):
-            if self._random is not None:  # go on with the random numbers where it was
-                _set_random_state(self._random, self.run.device)
+    def train(self, until: int | None = None) -> None:
+        """Train until a step, a multiple of `LOOK`, and pause; by default to the end."""
+        device = self.run.device
+        with seeded(self.run.seed, device):
+            training = self._training or self._start()
+            if self._random is not None:
+                set_random_state(self._random, device)
+            self._advance(training, until)
+            self._random = random_state(device)
+        if self.run.built:
+            self._state_bytes = state_bytes(self.run.built[-1])
+
+    def result(self) -> Trace:
+        """Return the outcome of a run that has ended."""
+        if self.trace is None:
+            raise TaskError(f"the run has not ended: it is at step {self._step}")
+        return self.trace
+
+    def give_up(self, why: str) -> None:
+        """End a paused run."""
+        self._end(why)
+
+    def memory(self) -> int:
+        """Return the bytes of a paused run's parameters and optimizer state."""
+        tensors = [p for o in self.run.built for group in o.param_groups for p in group["params"]]
+        for optimizer in self.run.built:
+            for state in optimizer.state.values():
+                tensors += [value for value in state.values() if isinstance(value, Tensor)]
+        return sum(int(tensor.nbytes) for tensor in tensors)
+
+    def set_aside(self, file: IO[bytes]) -> None:
+        """Free the memory of a paused run; it can be trained on as if nothing had happened.
+
+        Args:
+            file: Where it is saved, if its training can be; otherwise it is repeated from the
+                start when it goes on. Closed with the run.
+        """
+        if isinstance(self._training, ResumableTraining):
+            torch.save(self._training.save(), file)
+        self.close()
+        self._file = file
+
+    def close(self) -> None:
+        """Free what a paused run, or one that has ended, holds in memory and on disk."""
+        if self._training is not None:
+            self._training.close()
+        if self._file is not None:
+            self._file.close()
+        self._training = self._file = None
+        self.run.built.clear()
+
+    def _start(self) -> Training:
+        """Start the run, or continue it after it was set aside."""
+        training = self._training = self._task.start(self.run)
+        if self._file is None:
+            return training
+        if isinstance(training, ResumableTraining):
+            self._file.seek(0)
+            training.load(torch.load(self._file, map_location="cpu", weights_only=True))
+        else:
+            for _ in range(self._step):
+                next(training)
+        self._file.close()
+        self._file = None
+        return training
+
+    def _advance(self, training: Training, until: int | None) -> None:
+        """Train until a step or the end; read the signal, and stop if need be, every few steps."""
+        fresh: list[tuple[int, float | Tensor]] = []
+        start = time.perf_counter()
+        while self._step != until:
             try:
-                self._following.send(stop if self._random is not None else None)
-            except StopIteration as end:
-                size = state_bytes(self.run.built[-1]) if self.run.built else math.nan
-                self.trace = replace(end.value, state_bytes=size)
-            self._random = _random_state(self.run.device)
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed torch's generator, as every run finds it, and put it back after."""
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
-
-
-def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:
-    on_device = torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-    return torch.get_rng_state(), on_device
-
-
-def _set_random_state(state: tuple[Tensor, Tensor | None], device: torch.device) -> None:
-    torch.set_rng_state(state[0])
-    if state[1] is not None:
-        torch.cuda.set_rng_state(state[1], device)
-
-
-def _follow(
-    task: Task, run: Run, stopping: Stopping, signal: list[tuple[int, float]]
-) -> Generator[None, str | None, Trace]:
-    """Train from look to look; what is sent in then, if anything, is why to stop."""
-    seconds, start = 0.0, time.perf_counter()
-    training = task.start(run)
-    fresh: list[tuple[int, float | Tensor]] = []
-    step = 0
-    while True:
-        try:
-            value = next(training)
-        except StopIteration as stop:
-            seen = len(signal)
-            signal += _read(fresh)
-            if step != run.steps or not signal or signal[-1][0] != step:
-                raise TaskError(
-                    f"the task {task.name} gave {step} steps with the last signal at step"
-                    f" {signal[-1][0] if signal else 'none'}; {run.steps} steps were asked for"
-                ) from None
-            why = stopping.why(signal, run.steps, seen)
-            return Trace(signal, why, stop.value or {}, seconds)
-        step += 1
-        if step > run.steps:
-            training.close()
-            raise TaskError(f"the task {task.name} goes on after {run.steps} steps")
-        if value is not None:
-            fresh.append((step, value))
-        if step % LOOK == 0 or step == run.steps:
-            seconds += time.perf_counter() - start
-        if step % LOOK == 0:
-            seen = len(signal)
-            signal += _read(fresh)
-            fresh = []
-            if stopped := stopping.why(signal, run.steps, seen) or (yield):
+                value = next(training)
+            except StopIteration as stop:
+                why = self._read(fresh)
+                self._check_length()
+                self._end(why, stop.value)
+                return
+            self._step += 1
+            if self._step > self.run.steps:
                 training.close()
-                return Trace(signal, stopped, seconds=seconds)
-            start = time.perf_counter()
+                raise TaskError(f"the task {self._task.name} goes on after {self.run.steps} steps")
+            if value is not None:
+                fresh.append((self._step, value))
+            if self._step % LOOK == 0 or self._step == self.run.steps:
+                self._seconds += time.perf_counter() - start
+            if self._step % LOOK == 0:
+                if why := self._read(fresh):
+                    training.close()
+                    self._end(why)
+                    return
+                fresh = []
+                start = time.perf_counter()
+
+    def _read(self, fresh: Sequence[tuple[int, float | Tensor]]) -> str:
+        """Take in new values; return why to stop, if there is a reason."""
+        seen = len(self.signal)
+        self.signal += _numbers(fresh)
+        return self._stopping.why(self.signal, self.run.steps, seen)
+
+    def _check_length(self) -> None:
+        last = self.signal[-1][0] if self.signal else None
+        if self._step != self.run.steps or last != self._step:
+            raise TaskError(
+                f"the task {self._task.name} gave {self._step} steps with the last signal at step"
+                f" {'none' if last is None else last}; {self.run.steps} steps were asked for"
+            ) from None
+
+    def _end(self, why: str, metrics: Mapping[str, Any] | None = None) -> None:
+        if self.run.built:
+            self._state_bytes = state_bytes(self.run.built[-1])
+        self.trace = Trace(self.signal, why, metrics or {}, self._seconds, self._state_bytes)
 
 
-def _read(fresh: list[tuple[int, float | Tensor]]) -> list[tuple[int, float]]:
+def _numbers(fresh: Sequence[tuple[int, float | Tensor]]) -> list[tuple[int, float]]:
     """Return values as numbers, with one wait for all tensors."""
     tensors = [value for _, value in fresh if isinstance(value, Tensor)]
     numbers = iter(torch.stack(tensors).tolist() if tensors else ())

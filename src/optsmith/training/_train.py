@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from optsmith.optim import Recipe
 from optsmith.task import ModuleTask, Run, Task
-from optsmith.training._plain import LOOK, Trace, race, train_once
+from optsmith.training._plain import LOOK, Trace, train_once
+from optsmith.training._race import race
 from optsmith.training._stopping import Stopping
 from optsmith.training.stacked._stack import train_stack
 from optsmith.training.stacked._stacking import Stacking, stacks
@@ -36,10 +37,7 @@ def train(task: Task, runs: Sequence[Run], stopping: Stopping, stacking: Stackin
 
 
 def _races(runs: Sequence[Run], alone: Sequence[int], stopping: Stopping) -> list[list[int]]:
-    """Return which runs take turns: those that compete, that is, all but alike; one at a time else.
-
-    The models of a race are in memory together.
-    """
+    """Return which runs race each other: those alike but for the learning rate, if any race."""
     if not stopping.halving:
         return [[i] for i in alone]
     rivals: dict[tuple[Recipe, int], list[int]] = {}

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from optsmith.rules import Rule
-from optsmith.task import Batch, ModuleTask, Run, Task, TensorBatches
-from optsmith.training._plain import seeded
+from optsmith.task import Batch, ModuleTask, Run, Task, TensorBatches, seeded
 from optsmith.training.stacked._copies import Copies
 from optsmith.training.stacked._feed import feeds
 from optsmith.training.stacked._perceptron import Perceptron
@@ -109,8 +108,8 @@ def as_stackable(task: Task) -> ModuleTask:
     """
     if not isinstance(task, ModuleTask) or type(task).start is not ModuleTask.start:
         raise NotStackableError("the task has a training loop of its own")
-    if not isinstance(task.data, TensorBatches):
-        raise NotStackableError("the data come from a loader, or differ in the final evaluation")
+    if task.not_stackable:
+        raise NotStackableError(task.not_stackable)
     return task
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from optsmith.task import ModuleTask
-from optsmith.training._plain import seeded
+from optsmith.task import ModuleTask, seeded
 from optsmith.training.stacked._feed import Feed
 from optsmith.training.stacked._gradients import Gradients
 from optsmith.training.stacked._perceptron import Perceptron

@@ -1,0 +1,108 @@
+"""Muon for hidden matrices with AdamW for all other parameters, as one optimizer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn, optim
+from torch.optim import AdamW, Optimizer
+
+from optsmith._errors import TaskError
+from optsmith.optim._roles import HIDDEN, Group, Parameters, role_groups
+
+NAME = "torch:muon"
+WEIGHT_DECAY = 0.01
+"""Decoupled, as in torch's AdamW."""
+
+
+def check_muon() -> None:
+    """Check that torch has Muon.
+
+    Raises:
+        TaskError: It does not.
+    """
+    if not hasattr(optim, "Muon"):
+        raise TaskError(
+            f"{NAME} needs torch.optim.Muon, which torch has since 2.9; this is torch"
+            f" {torch.__version__}"
+        )
+
+
+class MuonWithAdamW(Optimizer):
+    """Trains hidden matrices with `torch.optim.Muon`, all other parameters with AdamW.
+
+    Both have the same learning rate and weight decay: Muon's updates are scaled to the usual size
+    of AdamW's (`match_rms_adamw`). Convolutions are seen as matrices of outputs times the rest.
+
+    Args:
+        params: A module, or parameter groups with a `role` (`hidden` is trained with Muon).
+        lr: Learning rate.
+        weight_decay: Decoupled weight decay.
+
+    Raises:
+        TaskError: Roles are not known, or torch has no Muon.
+    """
+
+    def __init__(self, params: Parameters, lr: float, weight_decay: float = WEIGHT_DECAY) -> None:
+        check_muon()
+        self._make_parts()
+        defaults = {"lr": lr, "weight_decay": weight_decay}
+        super().__init__(role_groups(params, NAME), defaults)
+
+    def _make_parts(self) -> None:
+        # They keep nothing of their own: each step lends them groups and state.
+        matrix = [nn.Parameter(torch.zeros(2, 2))]
+        self._muon = optim.Muon(matrix, adjust_lr_fn="match_rms_adamw")
+        self._adamw = AdamW(matrix)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group, which needs a `role`."""
+        (group,) = role_groups([param_group], NAME)
+        part: Optimizer = self._muon if group["role"] == HIDDEN else self._adamw
+        for key, value in part.defaults.items():
+            if key not in self.defaults:
+                group.setdefault(key, value)
+        super().add_param_group(group)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take a step; with a closure, evaluate it first and return its loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        hidden = [group for group in self.param_groups if group["role"] == HIDDEN]
+        others = [group for group in self.param_groups if group["role"] != HIDDEN]
+        if others:
+            self._adamw.param_groups, self._adamw.state = others, self.state
+            self._adamw.step()
+        if hidden:
+            self._step_hidden(hidden)
+        return loss
+
+    def _step_hidden(self, groups: list[Group]) -> None:
+        """Take Muon's step on matrices that share memory with the parameters, where they can."""
+        lent, matrices = [], {}
+        for group in groups:
+            ready = [p for p in group["params"] if p.grad is not None]
+            for p in ready:
+                matrices[p] = _matrix(p)
+                matrices[p].grad = _matrix(p.grad)
+            lent.append({**group, "params": [matrices[p] for p in ready]})
+        self._muon.param_groups = lent
+        self._muon.state = defaultdict(dict, {m: self.state[p] for p, m in matrices.items()})
+        self._muon.step()  # type: ignore[no-untyped-call]
+        for p, matrix in matrices.items():
+            if matrix.data_ptr() != p.data_ptr():  # a copy: the layout in memory has no such view
+                p.copy_(matrix.view(p.shape))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._make_parts()
+
+
+def _matrix(p: Tensor) -> Tensor:
+    return p.detach().flatten(1)

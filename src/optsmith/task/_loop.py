@@ -1,0 +1,212 @@
+"""The training loop of module tasks, which can be saved and continued."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from optsmith._errors import TaskError
+from optsmith.task._base import ResumableTraining, Run, Signal
+from optsmith.task._batch import Batch
+from optsmith.task._groups import trained
+from optsmith.task._source import Reader
+
+if TYPE_CHECKING:
+    from optsmith.task._module import ModuleTask
+
+_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True, slots=True)
+class StepSettings:
+    """How a module task makes an optimizer step from batches.
+
+    Attributes:
+        clip_norm: Largest norm of all gradients together; None: they are not clipped.
+        accumulate: Batches per step, whose gradients are averaged.
+        weight_decay: L2 penalty: this times the weights is added to their gradients.
+        precision: `bf16` or `fp16`: mixed precision by autocast; None: as the model is.
+
+    Raises:
+        TaskError: A setting makes no sense.
+    """
+
+    clip_norm: float | None = None
+    accumulate: int = 1
+    weight_decay: float = 0.0
+    precision: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise TaskError(f"clip_norm must be positive, not {self.clip_norm}")
+        if not isinstance(self.accumulate, int) or self.accumulate < 1:
+            raise TaskError(f"accumulate must be a whole number from 1, not {self.accumulate}")
+        if not self.weight_decay >= 0:
+            raise TaskError(f"weight_decay must be 0 or more, not {self.weight_decay}")
+        if self.precision not in (None, *_DTYPES):
+            raise TaskError(f'precision is "bf16", "fp16" or None, not "{self.precision}"')
+
+    def autocast(self, device: torch.device) -> AbstractContextManager[Any]:
+        """Return the context of forward passes."""
+        if self.precision is None:
+            return nullcontext()
+        return torch.autocast(device.type, _DTYPES[self.precision])
+
+    def scaler(self, device: torch.device) -> torch.amp.GradScaler | None:
+        """Return what keeps small gradients in half precision from vanishing, if that is needed.
+
+        Raises:
+            TaskError: Half precision is not supported on the device.
+        """
+        if self.precision != "fp16":
+            return None
+        if device.type != "cuda":
+            raise TaskError(f'precision="fp16" needs a CUDA device, not {device}; "bf16" does not')
+        return torch.amp.GradScaler(device.type)
+
+
+class ModuleTraining(ResumableTraining):
+    """One run of a module task.
+
+    Args:
+        task: The task.
+        run: The run.
+    """
+
+    def __init__(self, task: ModuleTask, run: Run) -> None:
+        self._task, self._run = task, run
+        self._step = 0
+        self._state: Mapping[str, Any] | None = None  # to continue from
+        self._parts: _Parts | None = None
+        self._over = False
+
+    def send(self, _: None) -> Signal:
+        """Take a step and return its signal; at the end, raise what was measured."""
+        if self._over:
+            raise StopIteration
+        parts = self._parts = self._parts or _Parts(self._task, self._run, self._state)
+        task, run = self._task, self._run
+        if self._step == run.steps:
+            self._over = True
+            raise StopIteration(task.measure(parts.model, run))
+        loss = parts.step()
+        self._step += 1
+        if task.validation is None:
+            return loss
+        return task.check(parts.model, run) if task.is_checkpoint(self._step, run.steps) else None
+
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Signal:
+        """End the run."""
+        self._over, self._parts = True, None
+        raise kind if value is None else value
+
+    def save(self) -> dict[str, Any]:
+        """Return its state: model, optimizer, and position in the data."""
+        if self._parts is None:
+            raise TaskError("a run that has not begun has nothing to save")
+        return {"step": self._step, **self._parts.save()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        self._step, self._state = state["step"], state
+
+
+class _Parts:
+    """What a run is made of: the model, its optimizer and its data.
+
+    Args:
+        task: The task.
+        run: The run.
+        state: Where it was saved; None: at the start.
+    """
+
+    def __init__(self, task: ModuleTask, run: Run, state: Mapping[str, Any] | None) -> None:
+        self.task, self.settings, self.device = task, task.step_settings, run.device
+        self.model = task.make(run.device).train()
+        chosen = trained(self.model, task.groups, self.settings.weight_decay)
+        self.decayed = chosen.decayed
+        self.optimizer: Optimizer = run.optimizer(chosen.params)
+        self.scaler = self.settings.scaler(run.device)
+        position = None
+        if state is not None:
+            _load_model(self.model, state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            if self.scaler is not None:
+                self.scaler.load_state_dict(state["scaler"])
+            position = state["data"]
+        self.data: Reader = task.data.train(run, self.settings.accumulate, position)
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "model": _save_model(self.model),
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            "data": self.data.position(),
+        }
+
+    def step(self) -> Tensor:
+        """Take an optimizer step; return the loss before it."""
+        self.model.zero_grad()  # the optimizer's would import torch.compile first: seconds
+        count = self.settings.accumulate
+        losses = [self._backward(next(self.data), count) for _ in range(count)]
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
+        if self.settings.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        for p, decay in self.decayed:
+            if p.grad is not None:
+                p.grad.add_(p.detach(), alpha=decay)
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        return losses[0] if count == 1 else torch.stack(losses).mean()
+
+    def _backward(self, batch: Batch, count: int) -> Tensor:
+        with self.settings.autocast(self.device):
+            loss = self.task.loss_of(self.model, batch)
+        part = loss if count == 1 else loss / count
+        scaled = part if self.scaler is None else self.scaler.scale(part)
+        scaled.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+
+def _save_model(model: nn.Module) -> dict[str, Any]:
+    """Return what may change while a model is trained: weights, buffers and plain attributes."""
+    return {
+        "tensors": {name: tensor.detach() for name, tensor in _tensors(model)},
+        "attributes": {
+            name: {
+                key: value.detach() if isinstance(value, Tensor) else value
+                for key, value in vars(module).items()
+                if value is None or isinstance(value, bool | int | float | str | Tensor)
+            }
+            for name, module in model.named_modules()
+        },
+    }
+
+
+@torch.no_grad()
+def _load_model(model: nn.Module, state: Mapping[str, Any]) -> None:
+    for name, tensor in _tensors(model):
+        tensor.copy_(state["tensors"][name])
+    for name, module in model.named_modules():
+        for key, value in state["attributes"][name].items():
+            old = vars(module).get(key)
+            if not isinstance(value, Tensor) or not isinstance(old, Tensor):
+                vars(module)[key] = value
+            elif not torch.equal(old, on_device := value.to(old.device)):
+                vars(module)[key] = on_device  # others may share one that has not changed
+
+
+def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield parameters and all buffers, of which a state_dict has only the persistent ones."""
+    yield from model.named_parameters()
+    yield from model.named_buffers()

@@ -1,0 +1,159 @@
+"""Batches of tensors in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from operator import itemgetter
+
+import torch
+from torch import Tensor
+
+from optsmith._errors import TaskError
+from optsmith.task._base import Run
+from optsmith.task._batch import Batch, is_pair, map_tensors, to_device
+from optsmith.task._source import Position, Prepare, Reader, prepared
+
+
+class TensorBatches:
+    """Tensors in memory; each epoch is a new permutation, and an incomplete batch is left out.
+
+    Args:
+        columns: A pair of tensors (inputs, targets); or a tensor, or a tuple or mapping of tensors.
+            Each has one row per example.
+        batch_size: Examples per batch.
+        prepare: Applied to the inputs of each batch, or to one that is not a pair, on the device.
+        measure_size: Examples per batch when all are measured on.
+    """
+
+    MEASURE = 8192
+
+    def __init__(
+        self,
+        columns: Batch,
+        batch_size: int,
+        prepare: Prepare | None = None,
+        measure_size: int = MEASURE,
+    ) -> None:
+        self.count = _rows(columns)
+        if min(batch_size, measure_size) < 1:
+            name = "batch_size" if batch_size < 1 else "measure_size"
+            raise TaskError(f"{name} must be at least 1, not {min(batch_size, measure_size)}")
+        if not self.count:
+            raise TaskError("there is no data to train on")
+        self.columns = columns
+        self.batch_size = min(batch_size, self.count)
+        self.prepare, self.measure_size = prepare, measure_size
+
+    @property
+    def is_pair_of_tensors(self) -> bool:
+        """Whether batches are pairs of one tensor each."""
+        return is_pair(self.columns) and all(isinstance(t, Tensor) for t in self.columns)
+
+    @property
+    def inputs(self) -> Tensor:
+        """The inputs of a pair of tensors."""
+        inputs: Tensor = self.columns[0]
+        return inputs
+
+    @property
+    def targets(self) -> Tensor:
+        """The targets of a pair of tensors."""
+        targets: Tensor = self.columns[1]
+        return targets
+
+    def order(self, seed: int, batches: int) -> Tensor:
+        """Return the rows of each batch; every recipe sees the same for the same seed."""
+        return _order(self.count, self.batch_size, seed, batches)
+
+    def train(self, run: Run, per_step: int = 1, position: Position | None = None) -> Reader:
+        """Return the batches of a run."""
+        rows = self.order(run.seed, run.steps * per_step).to(run.device)
+        columns = to_device(self.columns, run.device)
+        return _RowReader(columns, rows, self.prepare, 0 if position is None else position["done"])
+
+    def train_side_by_side(
+        self, seeds: Sequence[int], steps: int, device: torch.device
+    ) -> Callable[[int], tuple[Tensor, Tensor]]:
+        """Return a function from a step, from 1, to the batches of several seeds.
+
+        For pairs of tensors. Inputs and targets have a first dimension for the seeds. They are
+        gathered by one call into the same memory at each step, so they are written over at the
+        next.
+        """
+        inputs, targets = self.inputs.to(device), self.targets.to(device)
+        orders = torch.stack([self.order(seed, steps) for seed in seeds], dim=1).to(device)
+        shape = orders.shape[1:]
+        rows = orders.flatten(1).unbind()
+        room = [t.new_empty(shape.numel(), *t.shape[1:]) for t in (inputs, targets)]
+
+        def gather(step: int) -> tuple[Tensor, Tensor]:
+            chosen, wanted = (
+                torch.index_select(t, 0, rows[step - 1], out=r).view(*shape, *t.shape[1:])
+                for t, r in zip((inputs, targets), room, strict=True)
+            )
+            if self.prepare is not None:
+                chosen = torch.stack([self.prepare(one) for one in chosen])
+            return chosen, wanted
+
+        return gather
+
+    def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
+        """Yield everything once, or the first `most` examples."""
+        count = self.count if most is None else min(most, self.count)
+        for start in range(0, count, self.measure_size):
+            piece = slice(start, min(start + self.measure_size, count))
+            rows = map_tensors(itemgetter(piece), self.columns)
+            yield prepared(to_device(rows, device), self.prepare)
+
+
+class _RowReader:
+    """Rows of tensors, batch by batch."""
+
+    def __init__(self, columns: Batch, rows: Tensor, prepare: Prepare | None, done: int) -> None:
+        self._columns, self._prepare, self._done = columns, prepare, done
+        self._rows = rows.unbind()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._done == len(self._rows):
+            raise StopIteration
+        rows = self._rows[self._done]
+        self._done += 1
+        return prepared(
+            map_tensors(lambda t: t.index_select(0, rows), self._columns), self._prepare
+        )
+
+    def position(self) -> Position:
+        return {"done": self._done}
+
+
+def _rows(columns: Batch) -> int:
+    """Return the number of rows, which all tensors share."""
+    lengths: list[int] = []
+
+    def note(tensor: Tensor) -> Tensor:
+        if not tensor.ndim:
+            raise TaskError("data in memory needs tensors with one row per example, not numbers")
+        lengths.append(len(tensor))
+        return tensor
+
+    map_tensors(note, columns)
+    if len(set(lengths)) == 1:
+        return lengths[0]
+    if is_pair(columns) and len(lengths) == 2:
+        raise TaskError(f"there are {lengths[0]} inputs but {lengths[1]} targets")
+    raise TaskError(f"the tensors of the data have different lengths: {lengths}")
+
+
+@lru_cache(maxsize=32)
+def _order(count: int, batch_size: int, seed: int, batches: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    per_epoch = count // batch_size
+    epochs = [
+        torch.randperm(count, generator=generator)[: per_epoch * batch_size]
+        for _ in range(-(-batches // per_epoch))
+    ]
+    return torch.cat(epochs).view(-1, batch_size)[:batches]

@@ -1,0 +1,49 @@
+"""Races: learning rates of one recipe trained in turns, of which the worse half is given up."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from optsmith.task import Run, Task
+from optsmith.training._plain import LOOK, PausableRun, Trace
+from optsmith.training._stopping import BEHIND, Stopping
+
+MOST_MEMORY = 256 << 20
+"""Bytes of parameters and optimizer state that the paused runs of a race may hold in memory.
+
+Races of larger models save paused runs to temporary files, in the directory that Python's
+`tempfile` chooses (TMPDIR), and hold one model in memory at a time. The outcome is the same.
+"""
+
+
+def race(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
+    """Train runs that differ in their learning rate alone, and give up those that are behind.
+
+    Each is trained to the next rung and paused; then the worse half is given up, and the others
+    go on. Runs whose training cannot be saved are repeated from the start where memory is short.
+    """
+    steps = runs[0].steps
+    looks = range(LOOK, steps + 1, LOOK)
+    rungs = [step for step in looks if stopping.is_rung(step, step - LOOK, steps)]
+    every = [PausableRun(task, run, stopping) for run in runs]
+    going, is_large = every, False
+    with ExitStack() as stack:
+        for one in every:
+            stack.callback(one.close)
+        for rung in [*rungs, None] if len(runs) > 1 else [None]:
+            for one in going:
+                one.train(rung)
+                is_large = is_large or len(runs) * one.memory() > MOST_MEMORY
+                if one.trace is not None:
+                    one.close()
+                elif is_large:
+                    # It has no name, and is gone when it is closed or this process dies.
+                    one.set_aside(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the run
+            going = [one for one in going if one.trace is None]
+            for i in stopping.behind([one.signal for one in going]):
+                going[i].give_up(BEHIND)
+                going[i].close()
+            going = [one for one in going if one.trace is None]
+    return [one.result() for one in every]
