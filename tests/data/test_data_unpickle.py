@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from optsmith._errors import DataError
-from optsmith.data._unpickle import load_arrays
+from optsmith.data import load_arrays
 
 ARRAYS = [
     np.arange(12, dtype=np.float32).reshape(3, 4),

@@ -1,5 +1,7 @@
 """Data: found on this machine or fetched, verified, and read. A dataset is declared in one file."""
 
+from typing import TYPE_CHECKING, Any
+
 from optsmith._directories import cache_dir
 from optsmith.data._archive import damage_named, from_archive, gunzip
 from optsmith.data._base import DataFile, Dataset, Source, Unpack, datasets
@@ -11,6 +13,9 @@ from optsmith.data._mnist import Mnist
 from optsmith.data._packages import InstalledPackage, NpmPackage, PypiPackage
 from optsmith.data._places import Place, locate
 from optsmith.data._urls import Download, Urls
+
+if TYPE_CHECKING:
+    from optsmith.data._unpickle import load_arrays
 
 __all__ = [
     "Cifar10",
@@ -33,7 +38,16 @@ __all__ = [
     "from_archive",
     "gunzip",
     "load",
+    "load_arrays",
     "locate",
     "open_file",
     "where",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "load_arrays":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from optsmith.data._unpickle import load_arrays  # on first use: it imports NumPy
+
+    return load_arrays
