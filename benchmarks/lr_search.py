@@ -13,7 +13,6 @@ import math
 import random
 import statistics
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -87,7 +86,7 @@ def main(task: str, count: int, seed: int, workers: int, output: Path | None) ->
     found = find_task(task)
     stage = found.preset("paper").protocol.search_stage
     rules = draw(count, seed)
-    stages = {way: replace(stage, lr_search=way) for way in WAYS}
+    stages = {way: protocol.replace(lr_search=way).search_stage for way in WAYS}
     bench = Bench(found, stages, stacking=choose_stacking(found, torch.device("cpu")))
     with make_executor(evaluate_job, bench, workers) as executor:
         results = {way: {e.recipe: e for e in evaluate_all(executor, way, rules)} for way in WAYS}

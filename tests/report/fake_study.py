@@ -27,8 +27,9 @@ def _entry(n: int, level: int, rule: Rule, status: str, score: float | None, rng
     lr = rng.choice(RATES)
     return {
         "n": n,
-        "level": level,
-        "index": n - 1,
+        "candidate": f"{level}:{n - 1}",
+        "phase": f"level {level + 1}",
+        "fidelity": 1.0,
         "rule": str(rule),
         "length": rule.length,
         "score": score,

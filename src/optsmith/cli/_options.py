@@ -56,7 +56,7 @@ def protocol_options(command: Command) -> Command:
         ),
         click.option("--extend-grid", is_flag=True, help="Follow a best lr at the grid's edge."),
         click.option("--no-threshold", is_flag=True, help="Accept any score."),
-        click.option("--no-early-stop", is_flag=True, help="Train hopeless learning rates, too."),
+        click.option("--no-early-stop", is_flag=True, help="Train all learning rates to the end."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -80,9 +80,14 @@ def changed_protocol(protocol: Any, options: dict[str, Any]) -> Any:
 def run_options(command: Command) -> Command:
     """Add the options that say where and how things run."""
     options = [
-        click.option("--workers", type=click.IntRange(0), help="Processes; by default one a core."),
+        click.option(
+            "--workers", type=click.IntRange(0), help="Processes; by default one per core."
+        ),
         click.option("--device", default="cpu", show_default=True, help="Where to train."),
         click.option("--time-limit", type=float, help="Seconds that one evaluation may take."),
+        click.option(
+            "--stack", type=click.IntRange(1), help="Model copies trained together; 1: none."
+        ),
         click.option("--data-dir", type=click.Path(path_type=Path), help="Where the data is."),
     ]
     for option in reversed(options):

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from optsmith.evaluation import Evaluation
-from optsmith.searchers import Candidate, Decision, Outcome, Searcher
+from optsmith.searchers import Candidate, Outcome, Searcher
 from optsmith.study import Observer, Settings, Tally
 from optsmith.training import Stacking
 
@@ -29,20 +29,20 @@ class Pace:
 
     start: float = field(default_factory=time.monotonic)
     evaluated: int = 0
-    counted: int = 0  # in the budget
+    spent_before: int = 0  # of the budget
 
     def per_minute(self) -> float:
-        """Return evaluations a minute."""
+        """Return evaluations per minute."""
         return 60 * self.evaluated / max(time.monotonic() - self.start, 1e-9)
 
-    def left(self, wanted: int) -> float | None:
-        """Return seconds until `wanted` more are counted; None before there is a pace."""
-        if not self.counted:
+    def left(self, spent: int, budget: int) -> float | None:
+        """Return seconds until the budget is spent; None before there is a pace."""
+        if spent <= self.spent_before:
             return None
-        return wanted * (time.monotonic() - self.start) / self.counted
+        return (budget - spent) * (time.monotonic() - self.start) / (spent - self.spent_before)
 
 
-class Progress(Observer):
+class Display(Observer):
     """What both kinds of display know; subclasses say how it is shown."""
 
     def __init__(self, console: Console) -> None:
@@ -56,7 +56,7 @@ class Progress(Observer):
         """Note what can be read later."""
         self.settings, self.searcher, self.tally = settings, searcher, tally
         self.say(
-            f"{settings.task}: {settings.algorithm} search for {settings.budget} rules,"
+            f"{settings.task}: {settings.algorithm} search for {settings.search.budget} rules,"
             f" seed {settings.seed}, {_count(workers, 'worker')}; study in {location}"
         )
 
@@ -70,20 +70,18 @@ class Progress(Observer):
         self._recorded = recorded
         self.say(f"continuing: {_count(recorded, 'evaluation')} recorded")
 
-    def told(self, candidate: Candidate, outcome: Outcome, evaluation: Evaluation | None) -> None:
+    def told(self, candidate: Candidate, outcome: Outcome) -> None:
         """Count it."""
-        if self._recorded and evaluation is not None:
+        if self._recorded and outcome.evaluated:
             self._recorded -= 1
-            self.pace = Pace() if not self._recorded else self.pace
-        elif evaluation is not None:
+            self.pace = self.pace if self._recorded else Pace(spent_before=self.spent())
+        elif outcome.evaluated:
             self.pace.evaluated += 1
-            self.pace.counted += self.settings.count_all or outcome.kind == "accepted"
         self.show()
 
-    def decided(self, decision: Decision) -> None:
-        """Say where the search goes."""
-        goes = f"; on to {decision.chosen}" if decision.chosen is not None else ""
-        self.say(f"level {decision.level + 1}: {decision.ended}{goes}")
+    def noted(self, line: str) -> None:
+        """Say what the searcher decided."""
+        self.say(line)
 
     def comparing(self, count: int) -> None:
         """Say that the end begins."""
@@ -110,16 +108,19 @@ class Progress(Observer):
         """Return what is done of what: of the search, then of the comparison."""
         if self._to_compare:
             return self._compared, self._to_compare
-        tally = self.tally
-        done = len(tally.evaluated) if self.settings.count_all else tally.counts["accepted"]
-        return done, self.settings.budget
+        return self.spent(), self.settings.search.budget
+
+    def spent(self) -> int:
+        """Return how much of the budget is used up."""
+        spent = self.searcher.spent
+        return self.tally.counts["accepted"] if spent is None else spent
 
     def best(self) -> str:
         """Return the best rule so far with its score."""
         best = self.tally.best(1)
         if not best:
             return "none yet"
-        evaluation = best[0][1]
+        evaluation = best[0]
         return f"{evaluation.score:.4g}  {evaluation.recipe}  (lr {evaluation.lr:.4g})"
 
     def counts(self) -> str:
@@ -135,12 +136,12 @@ class Progress(Observer):
         done, total = self.fraction()
         if self._to_compare:
             return f"comparing {done} of {total}"
-        left = self.pace.left(total - done)
+        left = self.pace.left(done, total)
         clock = "" if left is None else f", about {_clock(left)} left"
-        return f"{self.pace.per_minute():.0f} evaluations a minute{clock}"
+        return f"{self.pace.per_minute():.0f} evaluations per minute{clock}"
 
 
-class LiveProgress(Progress):
+class LiveDisplay(Display):
     """A panel that is redrawn in place."""
 
     def started(
@@ -167,14 +168,13 @@ class LiveProgress(Progress):
         head.add_row(bar, f"{done} / {total}", Text(self.speed(), style="dim"))
         rows = Table.grid(padding=(0, 2))
         rows.add_row("best", Text(self.best(), style="bold", overflow="ellipsis", no_wrap=True))
-        if not self._to_compare:
-            node = f"level {self.searcher.level + 1}, below {self.searcher.node}"
-            rows.add_row("node", Text(node, overflow="ellipsis", no_wrap=True))
+        if not self._to_compare and (doing := self.searcher.describe()):
+            rows.add_row("search", Text(doing, overflow="ellipsis", no_wrap=True))
         rows.add_row("draws", Text(self.counts(), style="dim"))
         return Group(head, rows)
 
 
-class PlainProgress(Progress):
+class PlainDisplay(Display):
     """Lines, now and then."""
 
     def __init__(self, console: Console) -> None:
@@ -193,9 +193,9 @@ class PlainProgress(Progress):
         self.say(f"{done}/{total}, {self.speed()}; best {self.best()}; {self.counts()}")
 
 
-def make_progress(console: Console) -> Progress:
+def make_display(console: Console) -> Display:
     """Return the display that fits where stderr goes."""
-    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
 def _count(number: int, noun: str) -> str:

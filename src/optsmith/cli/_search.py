@@ -17,24 +17,40 @@ from optsmith.cli._options import (
     task_argument,
 )
 from optsmith.cli._rules import json_option
+from optsmith.cli._searchers import searcher_options, take_options
+from optsmith.searchers import searchers
 
 
 @click.command()
 @task_argument
 @protocol_options
 @click.option("--budget", type=int, help="Rules to accept.")
-@click.option("--levels", type=int, help="Levels that the tree search descends.")
-@click.option("--algorithm", default="mct", show_default=True, help="mct or random.")
-@click.option("--space", help="Name of the space.")
-@click.option("--seed", default=0, show_default=True)
-@click.option("--proposals", default=5, show_default=True, help="Rules compared in the end.")
-@click.option("--no-descent-test", is_flag=True, help="Do not refuse rules that fail it.")
-@click.option("--trajectory-test/--no-trajectory-test", default=None, help="The stricter test.")
-@click.option("--dedupe", type=click.Choice(["none", "equal", "scale"]), help="What is known.")
 @click.option(
-    "--count-all/--count-accepted",
+    "--algorithm",
+    default="mct",
+    show_default=True,
+    help=f"{', '.join(searchers)}, or your own as file.py:Class.",
+)
+@searcher_options
+@click.option("--space", help="Name of the space.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the search.")
+@click.option("--proposals", type=int, help="Rules compared in the end.")
+@click.option(
+    "--descent-test/--no-descent-test",
+    "descent",
     default=None,
-    help="What the budget counts: evaluations, or accepted rules.",
+    help="Refuse rules that fail the paper's descent test.",
+)
+@click.option(
+    "--trajectory-test/--no-trajectory-test",
+    "trajectory",
+    default=None,
+    help="Refuse rules that fail the stricter test along a trajectory, too.",
+)
+@click.option(
+    "--dedupe",
+    type=click.Choice(["none", "equal", "scale"]),
+    help="Which rules count as duplicates; scale: those that differ by a factor, too.",
 )
 @run_options
 @storage_option
@@ -44,8 +60,6 @@ from optsmith.cli._rules import json_option
 @json_option
 def search(
     task: str,
-    no_descent_test: bool,
-    trajectory_test: bool | None,
     no_baselines: bool,
     report: Path | None,
     as_json: bool,
@@ -58,7 +72,7 @@ def search(
     """
     from rich.console import Console
 
-    from optsmith.cli._progress import make_progress
+    from optsmith.cli._progress import make_display
     from optsmith.cli._result import print_study, result_console, study_json
     from optsmith.report import write_report
     from optsmith.study import search as run_search
@@ -67,14 +81,14 @@ def search(
     console = Console(stderr=True)
     found = find_task(task, options.pop("data_dir"))
     protocol = changed_protocol(found.preset(options["preset"]).protocol, options)
+    searcher_settings = take_options(options)
     try:
         study = run_search(
             found,
             protocol=protocol,
-            descent=not no_descent_test,
-            trajectory=trajectory_test,
+            options=searcher_settings,
             compare=[] if no_baselines else None,
-            observer=make_progress(console),
+            observer=make_display(console),
             **options,
         )
     except KeyboardInterrupt:

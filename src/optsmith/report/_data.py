@@ -12,8 +12,10 @@ from optsmith._files import write_atomically
 from optsmith.evaluation import Evaluation, mean_and_spread
 from optsmith.optim import Baseline, is_baseline
 from optsmith.report._page import render
+from optsmith.report._repeat import search_command
+from optsmith.report._tree import tree_levels
 from optsmith.rules import Rule
-from optsmith.study import Study
+from optsmith.study import Study, flat
 
 
 def write_report(study: Study, path: Path | None = None, command: str = "") -> Path:
@@ -60,18 +62,19 @@ def report_data(study: Study, command: str = "") -> dict[str, Any]:
         "history": [
             {
                 "n": n,
-                "level": record.candidate[0],
-                "index": record.candidate[1],
+                "candidate": record.candidate,
+                "phase": record.phase,
+                "fidelity": record.fidelity,
                 "rule": record.rule,
                 "length": record.length,
                 **{key: record.data[key] for key in ("score", "status", "lr", "at_edge")},
             }
             for n, record in enumerate(study.records, start=1)
         ],
-        "tree": study.summary.get("decisions", []),
+        "tree": tree_levels(study.summary.get("searcher", {})),
         "counts": study.summary.get("counts", {}),
-        "settings": _flat(settings),
-        "command": command or _command(study),
+        "settings": flat(settings),
+        "command": command or search_command(settings),
         "versions": about["versions"],
         "seconds": study.summary.get("seconds"),
         "peak_bytes": study.peak_bytes,
@@ -139,20 +142,6 @@ def _warnings(study: Study) -> list[str]:
     if not study.finished:
         found.append("The search is not finished; the same command continues it.")
     return found
-
-
-def _flat(settings: Any) -> dict[str, Any]:
-    flat = {key: value for key, value in settings.items() if key != "protocol"}
-    return {**flat, **settings["protocol"]}
-
-
-def _command(study: Study) -> str:
-    """Return the command that makes the same study, as far as its settings tell."""
-    s = study.settings
-    return (
-        f"optsmith search {s['task']} --preset {s['preset']} --algorithm {s['algorithm']}"
-        f" --budget {s['budget']} --seed {s['seed']}"
-    )
 
 
 def _finite(value: Any) -> Any:

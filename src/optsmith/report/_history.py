@@ -21,7 +21,7 @@ from optsmith.report._charts import (
     y_axis,
 )
 from optsmith.report._html import Content, Markup, section, tag
-from optsmith.report._values import Objective, finite, plural, shortest, significant
+from optsmith.report._values import Goal, finite, plural, shortest, significant
 
 Entry = Mapping[str, Any]
 
@@ -37,11 +37,17 @@ STATUS = {
 
 
 def accepted(history: Sequence[Entry]) -> list[Entry]:
-    """Return the evaluations that count: accepted, with a score."""
-    return [e for e in history if e["status"] == "ok" and finite(e["score"]) is not None]
+    """Return the evaluations that count: accepted, with a score, at the highest fidelity."""
+    scored = [e for e in history if e["status"] == "ok" and finite(e["score"]) is not None]
+    highest = max(map(_fidelity, scored), default=1.0)
+    return [entry for entry in scored if _fidelity(entry) == highest]
 
 
-def tip(entry: Entry, objective: Objective) -> str:
+def _fidelity(entry: Entry) -> float:
+    return float(entry.get("fidelity") or 1.0)
+
+
+def tip(entry: Entry, objective: Goal) -> str:
     """Return what a reader is told about one evaluation."""
     lines = [str(entry["rule"])]
     if finite(entry["score"]) is not None:
@@ -51,12 +57,13 @@ def tip(entry: Entry, objective: Objective) -> str:
     if finite(entry.get("lr")) is not None:
         edge = ", at the edge of the grid" if entry.get("at_edge") else ""
         lines.append(f"learning rate {shortest(entry['lr'])}{edge}")
-    level = entry.get("level")
-    where = "" if level is None else f", level {level + 1}"
+    if _fidelity(entry) < 1:
+        lines.append(f"trained for {_fidelity(entry):.0%} of the run")
+    where = f", {entry['phase']}" if entry.get("phase") else ""
     return "\n".join([*lines, f"evaluation {entry['n']}{where}"])
 
 
-def improvements(entries: Sequence[Entry], objective: Objective) -> list[Entry]:
+def improvements(entries: Sequence[Entry], objective: Goal) -> list[Entry]:
     """Return the entries that were the best when they came."""
     found: list[Entry] = []
     for entry in entries:
@@ -71,29 +78,30 @@ def radius_for(many: int) -> float:
 
 
 def _bands(history: Sequence[Entry], x: Scale) -> list[Content]:
-    """Return the levels as shaded bands with their names."""
-    runs = [(level, list(run)) for level, run in groupby(history, lambda e: e.get("level"))]
+    """Return the phases of the search as shaded bands with their names."""
+    runs = [(phase, list(run)) for phase, run in groupby(history, lambda e: e.get("phase", ""))]
     if len(runs) < 2:
         return []
     bands: list[Content] = []
-    for i, (level, run) in enumerate(runs):
+    for i, (phase, run) in enumerate(runs):
         left, right = x(run[0]["n"] - 0.5), x(run[-1]["n"] + 0.5)
         width = right - left
         class_ = "band odd" if i % 2 else "band"
         bands.append(tag("rect", x=at(left), y=0, width=at(width), height="100%", class_=class_))
-        if level is None or width < 4:
+        if not phase or width < 4:
             continue
-        name = f"Level {level + 1}" if width >= 15 else str(level + 1)
+        name = phase[:1].upper() + phase[1:] if width >= 15 else phase.partition(" ")[2]
         middle = at(round(left + width / 2, 2))
         bands.append(tag("text", name, x=middle, y=0, dy=-7, class_="tick middle"))
     return bands
 
 
 def _marks(
-    history: Sequence[Entry], best: Sequence[Entry], objective: Objective, x: Scale, y: Scale
+    history: Sequence[Entry], best: Sequence[Entry], objective: Goal, x: Scale, y: Scale
 ) -> list[Content]:
     radius = radius_for(len(history))
     records = {entry["n"] for entry in best}
+    full = {entry["n"] for entry in accepted(history)}
     marks: list[Content] = []
     for entry in history:
         score, words = objective.quantity.shown(entry["score"]), tip(entry, objective)
@@ -103,12 +111,12 @@ def _marks(
         elif entry["n"] in records:
             marks.append(dot(x(entry["n"]), y(score), words, radius + 1, "dot record"))
         else:
-            class_ = "dot" if entry["status"] == "ok" else "dot hollow"
+            class_ = "dot" if entry["n"] in full else "dot hollow"
             marks.append(dot(x(entry["n"]), y(score), words, radius, class_))
     return marks
 
 
-def _summary(history: Sequence[Entry], best: Sequence[Entry], objective: Objective) -> str:
+def _summary(history: Sequence[Entry], best: Sequence[Entry], objective: Goal) -> str:
     """Return the history in one sentence."""
     many = plural(len(history), "evaluation", "evaluations")
     if best:
@@ -119,7 +127,7 @@ def _summary(history: Sequence[Entry], best: Sequence[Entry], objective: Objecti
 
 
 def _drawing(
-    history: Sequence[Entry], best: Sequence[Entry], scores: Sequence[float], objective: Objective
+    history: Sequence[Entry], best: Sequence[Entry], scores: Sequence[float], objective: Goal
 ) -> list[Content]:
     """Return everything inside the plot."""
     y = scale_for(scores, 5 if objective.minimize else 100)
@@ -139,7 +147,7 @@ def _drawing(
     return [*marks, _marks(history, best, objective, x, y)]
 
 
-def history_section(history: Sequence[Entry], objective: Objective) -> Markup | None:
+def history_section(history: Sequence[Entry], objective: Goal) -> Markup | None:
     """Return the score history, or None before the first evaluation."""
     if not history:
         return None
@@ -162,8 +170,10 @@ def history_section(history: Sequence[Entry], objective: Objective) -> Markup | 
 def _legend(history: Sequence[Entry]) -> Markup:
     statuses = {entry["status"] for entry in history}
     items = [("record", "a new best"), ("dot", "accepted")]
-    if "rejected" in statuses:
-        items.append(("hollow", "not better than the threshold"))
+    hollow = ["not better than the threshold"] if "rejected" in statuses else []
+    hollow += ["shorter runs"] if len(set(map(_fidelity, history))) > 1 else []
+    if hollow:
+        items.append(("hollow", " or ".join(hollow)))
     if statuses - {"ok", "rejected"}:
         items.append(("rug", "no score: stopped early, diverged or failed"))
     keys = [tag("li", tag("i", class_=f"key {kind}"), words) for kind, words in items]

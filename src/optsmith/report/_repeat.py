@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 from optsmith.report._html import Content, Markup, section, tag
 from optsmith.report._values import duration, finite
 from optsmith.report._winner import copyable
+from optsmith.searchers import searchers
 
 
 def _text(value: Any) -> str:
@@ -30,6 +32,25 @@ def _list(title: str, items: Mapping[str, Any]) -> list[Content]:
         for name, value in items.items()
     ]
     return [tag("h3", title), tag("dl", pairs, class_="settings")]
+
+
+def search_command(settings: Mapping[str, Any]) -> str:
+    """Return the command that makes the same study, as far as its settings tell."""
+    words = ["optsmith", "search", settings["task"]]
+    for name in ("preset", "algorithm", "space", "budget", "seed", "dedupe"):
+        words += [f"--{name}", str(settings[name])]
+    own = settings["algorithm"] not in searchers  # whose options the command does not know
+    for name, value in settings["options"].items():
+        flag = name.replace("_", "-")
+        if own:
+            words += ["--option", f"{name}={value}"]
+        elif isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}", str(value)]
+    if settings["stack"] is not None:
+        words += ["--stack", str(settings["stack"])]
+    return shlex.join(words)
 
 
 def repeat_section(data: Mapping[str, Any]) -> Markup | None:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optsmith.report._html import Content, Markup, code, joined, section, tag
-from optsmith.report._values import Objective, count, finite, finites, plural
+from optsmith.report._values import Goal, count, finite, finites, plural
 
 Level = Mapping[str, Any]
 Child = Mapping[str, Any]
 
 
-def ordered(level: Level, objective: Objective) -> list[Child]:
+def ordered(level: Level, objective: Goal) -> list[Child]:
     """Return the children of a level, best score first, those without a score last."""
 
     def key(child: Child) -> tuple[bool, float]:
@@ -29,7 +29,7 @@ class _Shades:
     By rank: a few hopeless children would leave all others in one shade.
     """
 
-    def __init__(self, tree: Sequence[Level], objective: Objective) -> None:
+    def __init__(self, tree: Sequence[Level], objective: Goal) -> None:
         scores = finites(child["score"] for level in tree for child in level["children"])
         self._costs = sorted(objective.cost(score) for score in scores)
         self._objective = objective
@@ -39,7 +39,7 @@ class _Shades:
         return round(1 - rank / max(1, len(self._costs) - 1), 3)
 
 
-def _words(child: Child, chosen: bool, objective: Objective) -> list[str]:
+def _words(child: Child, chosen: bool, objective: Goal) -> list[str]:
     """Return the facts of a child, each a short phrase."""
     score = finite(child["score"])
     if score is None:
@@ -66,7 +66,7 @@ def _label(child: Child, level: Level) -> str:
 
 
 def _button(
-    child: Child, label: str, chosen: bool, shades: _Shades, objective: Objective
+    child: Child, label: str, chosen: bool, shades: _Shades, objective: Goal
 ) -> Markup:
     score = finite(child["score"])
     kinds = ["child"]
@@ -130,7 +130,7 @@ def _head(level: Level) -> Markup:
     )
 
 
-def _drawing(tree: Sequence[Level], objective: Objective) -> Markup:
+def _drawing(tree: Sequence[Level], objective: Goal) -> Markup:
     shades = _Shades(tree, objective)
     columns = [ordered(level, objective) for level in tree]
     rows = max(map(len, columns))
@@ -160,7 +160,13 @@ LEGEND = (
 )
 
 
-def tree_section(tree: Sequence[Level], objective: Objective) -> Markup | None:
+def tree_levels(searcher: Mapping[str, Any]) -> list[Level]:
+    """Return the levels that a tree search explored, from the summary of any searcher."""
+    levels: list[Level] = searcher.get("decisions", [])
+    return levels
+
+
+def tree_section(tree: Sequence[Level], objective: Goal) -> Markup | None:
     """Return the explored super-tree, or None for searches that have none."""
     tree = [level for level in tree if level["children"]]
     if not tree:

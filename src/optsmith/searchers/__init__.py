@@ -1,23 +1,25 @@
 """Searchers: what to try next, by ask and tell."""
 
-from collections.abc import Callable
-
-from optsmith._registry import Registry
-from optsmith.searchers._base import Candidate, ChildScore, Decision, Outcome, Searcher
+from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher, generator
 from optsmith.searchers._mct import MonteCarloTree
-from optsmith.searchers._random import random_search
-
-searchers: Registry[Callable[..., Searcher]] = Registry("search algorithm")
-searchers.add("mct", MonteCarloTree)
-searchers.add("random", random_search)
+from optsmith.searchers._named import find_searcher, searchers
+from optsmith.searchers._options import OptionField, option, option_fields, read_options
+from optsmith.searchers._random import RandomSearch
+from optsmith.searchers._rungs import Rungs
 
 __all__ = [
     "Candidate",
-    "ChildScore",
-    "Decision",
+    "Direction",
     "MonteCarloTree",
+    "OptionField",
     "Outcome",
+    "RandomSearch",
+    "Rungs",
     "Searcher",
-    "random_search",
+    "find_searcher",
+    "generator",
+    "option",
+    "option_fields",
+    "read_options",
     "searchers",
 ]

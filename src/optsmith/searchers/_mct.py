@@ -3,61 +3,61 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any
 
 from optsmith._errors import OptsmithError
-from optsmith.searchers._base import (
-    DRAWS_PER_LEVEL,
-    EVALUATIONS_PER_BUDGET,
-    Candidate,
-    ChildScore,
-    Decision,
-    Outcome,
-    Searcher,
-    generator,
-)
+from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
+from optsmith.searchers._draws import DRAWS_PER_LEVEL, EVALUATIONS_PER_BUDGET, draw
+from optsmith.searchers._mct_decision import ChildScore, Decision
+from optsmith.searchers._options import option
 from optsmith.space import Partial, Space
+
+
+@dataclass(frozen=True)
+class TreeOptions:
+    """Options of the tree search."""
+
+    levels: int = option(4, "Levels of the super-tree to descend.")
+    draws: int = option(DRAWS_PER_LEVEL, "Draws after which a level ends.")
+    count_all: bool = option(False, "Count every evaluation in the budget, not only accepted ones.")
+
+    def __post_init__(self) -> None:
+        for name in ("levels", "draws"):
+            if getattr(self, name) < 1:
+                raise OptsmithError(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
 class MonteCarloTree(Searcher):
     """Descends the super-tree level by level, each time to the child whose rules scored best.
 
     At a level, candidates are drawn from random children of the node, each completed at random,
-    until enough are accepted. A child's score is the mean of the scores registered for it: of the
-    candidates accepted, and of those that are known already, which count once a level. Complete
-    rules cannot be descended to.
+    until enough are accepted; the budget is shared evenly by the levels. A child's score is the
+    mean of the scores registered for it: of the candidates accepted, and of duplicates, which count
+    once per level. Complete rules cannot be descended to.
 
-    Args:
-        space: The super-tree.
-        budget: Candidates to accept in all, shared evenly by the levels.
-        seed: Seed of every draw.
-        direction: Whether smaller or larger scores are better.
-        levels: Levels to descend.
-        draws: A level that has not found its candidates after so many draws ends.
-        count_all: Whether every evaluation counts in the budget, not only those accepted.
+    See `Searcher` for the arguments.
 
-    Raises:
-        OptsmithError: A setting makes no sense.
+    Attributes:
+        decisions: How the levels ended so far.
     """
+
+    Options = TreeOptions
 
     def __init__(
         self,
         space: Space,
         budget: int,
         seed: int = 0,
-        direction: Literal["minimize", "maximize"] = "minimize",
-        levels: int = 4,
-        draws: int = DRAWS_PER_LEVEL,
-        count_all: bool = False,
+        direction: Direction = "minimize",
+        options: TreeOptions | None = None,
     ) -> None:
-        if budget < 1 or levels < 1:
-            raise OptsmithError("a search needs a budget and levels of at least 1")
-        self.space, self.seed = space, seed
+        super().__init__(space, budget, seed, direction, options)
         self.decisions: list[Decision] = []
         self._sign = 1 if direction == "minimize" else -1
-        self._levels, self._per_level, self._draws = levels, math.ceil(budget / levels), draws
-        self._count_all = count_all
+        self._per_level = math.ceil(budget / self.options.levels)
         self._evaluations_left = math.ceil(EVALUATIONS_PER_BUDGET * budget)
+        self._spent = 0
         self._node = space.root
         self._begin()
 
@@ -65,17 +65,16 @@ class MonteCarloTree(Searcher):
         self._children = self.space.children(self._node)
         self._scores: dict[Partial, list[float]] = {child: [] for child in self._children}
         self._registered: set[tuple[Partial, str]] = set()
+        self._drawn_from: dict[str, Partial] = {}  # the child of each outstanding candidate
         self._asked = self._told = self._accepted = self._counted = 0
 
     @property
-    def level(self) -> int:
-        """The level that is being explored, from 0."""
+    def _level(self) -> int:
         return len(self.decisions)
 
     @property
-    def node(self) -> Partial:
-        """The node that is being explored."""
-        return self._node
+    def _over(self) -> bool:
+        return self._level == self.options.levels or self._evaluations_left == 0
 
     @property
     def need(self) -> int:
@@ -83,39 +82,51 @@ class MonteCarloTree(Searcher):
         return 0 if self._over else min(self._per_level - self._counted, self._evaluations_left)
 
     @property
-    def _over(self) -> bool:
-        return self.level == self._levels or self._evaluations_left == 0
+    def spent(self) -> int:
+        """Evaluations counted in the budget."""
+        return self._spent
 
-    def ask(self) -> Candidate | None:
-        """Return the next draw of this level."""
-        if self._over or self._asked == self._draws:
-            return None
-        rng = generator(self.seed, self.level, self._asked)
-        child = self._children[int(rng.random() * len(self._children))]
-        candidate = Candidate(self.level, self._asked, child, self.space.unroll(child, rng))
-        self._asked += 1
-        return candidate
+    def ask(self, n: int) -> list[Candidate]:
+        """Return the next draws of this level."""
+        if self._over:
+            return []
+        first = self._asked
+        self._asked = min(first + n, self.options.draws)
+        return [self._draw(index) for index in range(first, self._asked)]
+
+    def _draw(self, index: int) -> Candidate:
+        child, rule = draw(self.space, self._children, self.seed, self._level, index)
+        # Below the root the name has the node in it: with another budget, a level may explore
+        # another node, and a name must not mean two rules.
+        name = f"{self._level}:{index}" + (f" {self._node}" if self._level else "")
+        self._drawn_from[name] = child
+        return Candidate(name, rule, phase=f"level {self._level + 1}")
+
+    def obsolete(self, candidate: Candidate) -> bool:
+        """Return whether the level that it was drawn at has ended."""
+        return candidate.id not in self._drawn_from
 
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
         """Register the candidate's score, and end the level when it has enough."""
-        if candidate.level != self.level:
-            return  # asked ahead at a level that has ended
+        child = self._drawn_from.pop(candidate.id)
         self._told += 1
         self._evaluations_left -= outcome.evaluated
-        self._accepted += outcome.kind == "accepted"
-        self._counted += outcome.evaluated if self._count_all else outcome.kind == "accepted"
-        place = (candidate.node, outcome.key)
+        self._accepted += outcome.accepted
+        counts = outcome.evaluated if self.options.count_all else outcome.accepted
+        self._counted += counts
+        self._spent += counts
+        place = (child, outcome.key)
         if outcome.score is not None and not (outcome.key and place in self._registered):
-            self._scores[candidate.node].append(outcome.score)
+            self._scores[child].append(outcome.score)
             self._registered.add(place)
         if ended := self._ended():
             self._decide(ended)
 
     def _ended(self) -> str:
         if self._counted == self._per_level:
-            return f"{self._counted} {'evaluated' if self._count_all else 'accepted'}"
-        if self._told == self._draws:
-            return f"{self._draws} draws"
+            return f"{self._counted} {'evaluated' if self.options.count_all else 'accepted'}"
+        if self._told == self.options.draws:
+            return f"{self.options.draws} draws"
         if self._evaluations_left == 0:
             return "no evaluations left"
         return ""
@@ -127,13 +138,25 @@ class MonteCarloTree(Searcher):
         )
         open_children = [c for c in children if c.score is not None and not c.node.is_complete]
         best = min(open_children, key=self._rank, default=None)
-        is_last = self.level + 1 == self._levels
+        is_last = self._level + 1 == self.options.levels
         chosen = None if is_last or best is None else best.node
         self.decisions.append(
-            Decision(self.level, self._node, self._told, self._accepted, children, chosen, ended)
+            Decision(self._level, self._node, self._told, self._accepted, children, chosen, ended)
         )
+        self.log.append(str(self.decisions[-1]))
         self._node = chosen or self._node
         self._begin()
 
     def _rank(self, child: ChildScore) -> float:
         return math.inf if child.score is None else self._sign * child.score
+
+    def describe(self) -> str:
+        """Return the level, and the node that it explores."""
+        if self._over:
+            return "all levels explored"
+        node = f"{self._node}" if self._node.operators else "the root"
+        return f"level {self._level + 1} of {self.options.levels}, exploring {node}"
+
+    def summary(self) -> dict[str, Any]:
+        """Return the decisions."""
+        return {"decisions": [decision.to_json() for decision in self.decisions]}

@@ -1,33 +1,118 @@
-"""Random search: the tree search that never leaves the root."""
+"""Random search, at full length or by successive halving."""
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections import deque
+from dataclasses import dataclass
 
-from optsmith.searchers._base import DRAWS_PER_LEVEL
-from optsmith.searchers._mct import MonteCarloTree
+from optsmith._errors import OptsmithError
+from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
+from optsmith.searchers._draws import DRAWS_PER_LEVEL, EVALUATIONS_PER_BUDGET, draw
+from optsmith.searchers._options import option
+from optsmith.searchers._rungs import Rungs
 from optsmith.space import Space
 
 
-def random_search(
-    space: Space,
-    budget: int,
-    seed: int = 0,
-    direction: Literal["minimize", "maximize"] = "minimize",
-    levels: int = 4,
-    count_all: bool = False,
-) -> MonteCarloTree:
-    """Return a searcher that draws every candidate from the root.
+@dataclass(frozen=True)
+class RandomOptions:
+    """Options of random search."""
 
-    Args:
-        space: The super-tree.
-        budget: Candidates to accept.
-        seed: Seed of every draw.
-        direction: Whether smaller or larger scores are better.
-        levels: It may draw as often as a tree search of so many levels.
-        count_all: Whether every evaluation counts in the budget, not only those accepted.
+    rungs: str = option("1", "Shares of the run's length to halve over, such as 0.1,0.3,1.")
+    draws: int = option(4 * DRAWS_PER_LEVEL, "Draws after which the search ends.")
+    count_all: bool = option(False, "Count every evaluation in the budget, not only accepted ones.")
+
+    def __post_init__(self) -> None:
+        if self.draws < 1:
+            raise OptsmithError(f"draws must be at least 1, not {self.draws}")
+        Rungs.parse(self.rungs)
+
+
+class RandomSearch(Searcher):
+    """Draws every candidate from the root of the super-tree.
+
+    With several rungs, the budget is that of the first one; the best go on to longer runs.
+
+    See `Searcher` for the arguments.
     """
-    draws = levels * DRAWS_PER_LEVEL
-    return MonteCarloTree(
-        space, budget, seed, direction, levels=1, draws=draws, count_all=count_all
-    )
+
+    Options = RandomOptions
+
+    def __init__(
+        self,
+        space: Space,
+        budget: int,
+        seed: int = 0,
+        direction: Direction = "minimize",
+        options: RandomOptions | None = None,
+    ) -> None:
+        super().__init__(space, budget, seed, direction, options)
+        self._rungs = Rungs.parse(self.options.rungs, direction)
+        self._children = space.children(space.root)
+        self._evaluations_left = math.ceil(EVALUATIONS_PER_BUDGET * budget)
+        self._asked = self._counted = 0
+        self._outstanding = 0  # candidates of this rung that were not told yet
+        self._promoted: deque[Candidate] = deque()  # and those that were not asked for
+        self._drawing = True
+
+    @property
+    def need(self) -> int:
+        """How many evaluations can be used before the rung ends."""
+        if self._drawing:
+            return min(self.budget - self._counted, self._evaluations_left)
+        return self._outstanding + len(self._promoted)
+
+    @property
+    def spent(self) -> int:
+        """Evaluations of the first rung that are counted in the budget."""
+        return self._counted
+
+    def ask(self, n: int) -> list[Candidate]:
+        """Return the next draws, or the next of those that were promoted."""
+        if self._drawing and not self.need:
+            found = []
+        elif self._drawing:
+            first = self._asked
+            self._asked = min(first + n, self.options.draws)
+            found = [self._draw(index) for index in range(first, self._asked)]
+        else:
+            found = [self._promoted.popleft() for _ in range(min(n, len(self._promoted)))]
+        self._outstanding += len(found)
+        return found
+
+    def _draw(self, index: int) -> Candidate:
+        _, rule = draw(self.space, self._children, self.seed, 0, index)
+        return Candidate(f"0:{index}", rule, self._rungs.fidelity, phase=self._rungs.phase)
+
+    def obsolete(self, candidate: Candidate) -> bool:
+        """Return whether its rung has ended."""
+        return candidate.fidelity < self._rungs.fidelity or self._is_over
+
+    @property
+    def _is_over(self) -> bool:
+        return self._rungs.is_last and not self.need
+
+    def tell(self, candidate: Candidate, outcome: Outcome) -> None:
+        """Register the score, and end the rung when it has enough."""
+        self._outstanding -= 1
+        self._rungs.tell(candidate, outcome)
+        if self._drawing:
+            counts = outcome.evaluated if self.options.count_all else outcome.accepted
+            self._counted += counts
+            self._evaluations_left -= outcome.evaluated
+        if not self._rungs.is_last and self._rung_ended():
+            self._promote()
+
+    def _rung_ended(self) -> bool:
+        drawn = self._drawing and self._asked == self.options.draws and not self._outstanding
+        return drawn or not self.need
+
+    def _promote(self) -> None:
+        ended = self._rungs.phase
+        self._promoted.extend(self._rungs.promote())
+        self._drawing, self._outstanding = False, 0
+        self.log.append(f"{ended}: {len(self._promoted)} go on to {self._rungs.phase}")
+
+    def describe(self) -> str:
+        """Return the rung, or that it draws."""
+        return f"{self._rungs.phase}: random rules" if self._rungs.phase else "drawing random rules"

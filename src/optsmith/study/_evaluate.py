@@ -8,11 +8,12 @@ from pathlib import Path
 
 from optsmith._errors import TaskError
 from optsmith.evaluation import Comparison, Evaluation
-from optsmith.execution import default_workers, make_executor
+from optsmith.execution import Executor
 from optsmith.optim import Recipe, parse_recipe
-from optsmith.storage._store import Store
-from optsmith.study._bench import Bench, evaluate_all, evaluate_job
-from optsmith.study._shelf import Shelf
+from optsmith.storage import Store
+from optsmith.study._context import FINAL, Context, evaluate_all, prepare, run_job
+from optsmith.study._executor import choose_executor
+from optsmith.study._table import TableRecorder
 from optsmith.task import Protocol, Task, check_device, find_task
 
 
@@ -25,9 +26,11 @@ def evaluate(
     workers: int | None = None,
     time_limit: float | None = None,
     device: str = "cpu",
+    stack: int | None = None,
     data_dir: Path | None = None,
     storage: str | Path | None = None,
     study: str | None = None,
+    executor: Executor | None = None,
     observer: Callable[[Evaluation], None] = lambda _: None,
 ) -> Comparison:
     """Compare rules and baselines on a task, as the end of a search does.
@@ -44,36 +47,39 @@ def evaluate(
         workers: Processes that evaluate; 0 evaluates in this one. By default, one for each core.
         time_limit: Seconds that one evaluation may take; needs workers.
         device: Where to train.
+        stack: Copies of the model per stack; by default chosen by the model's size.
         data_dir: Where to look for a named task's data first.
         storage: Directory or file of the journal of a study, or the URL of an Optuna storage.
         study: Name of a study to keep the evaluations in; needed for `storage`.
+        executor: Runs the evaluations, instead of worker processes; started and closed here.
         observer: Called with each evaluation when it is done.
 
     Raises:
         OptsmithError: There is no such task or recipe, or the study is about something else.
     """
-    chosen = {str(r): r for r in (parse_recipe(r) if isinstance(r, str) else r for r in recipes)}
-    if not chosen:
-        raise TaskError("there is nothing to evaluate: give a rule or a baseline")
-    if storage is not None and study is None:
-        raise TaskError("a storage needs the name of a study to keep the evaluations in")
-    if isinstance(task, str):
-        task = find_task(task, data_dir)
-    check_device(device)
-    protocol = protocol or task.preset(preset).protocol
-    workers = default_workers() if workers is None else workers
-    bench = Bench(task, {"final": protocol.final_stage}, device)
-    with ExitStack() as stack:
-        shelf = Shelf(None)
+    with ExitStack() as resources:
+        running = resources.enter_context(choose_executor(executor, workers, time_limit))
+        parsed = (parse_recipe(r) if isinstance(r, str) else r for r in recipes)
+        chosen = list(dict.fromkeys(map(str, parsed)))
+        if not chosen:
+            raise TaskError("there is nothing to evaluate: give a rule or a baseline")
+        if storage is not None and study is None:
+            raise TaskError("a storage needs the name of a study to keep the evaluations in")
+        if isinstance(task, str):
+            task = find_task(task, data_dir)
+        check_device(device)
+        protocol = protocol or task.preset(preset).protocol
+        recorder = TableRecorder(None)
         if study is not None:
             store = Store.open(storage, study, direction=task.objective.direction)
-            shelf = Shelf(stack.enter_context(store))
-        bench.stacking = shelf.begin(task, protocol, device)
-        executor = stack.enter_context(make_executor(evaluate_job, bench, workers, time_limit))
-        rows = [row for row in map(shelf.known, chosen) if row is not None]
-        missing = [r for name, r in chosen.items() if shelf.known(name) is None]
-        for evaluation in evaluate_all(executor, "final", missing):
-            shelf.keep(evaluation)
+            recorder = TableRecorder(resources.enter_context(store))
+        stacking = recorder.begin(task, protocol, device, stack)
+        context = Context(task, {FINAL: protocol.final_stage}, stacking, device)
+        running.start(run_job, context, prepare)
+        rows = [row for row in map(recorder.known, chosen) if row is not None]
+        missing = [name for name in chosen if recorder.known(name) is None]
+        for evaluation in evaluate_all(running, FINAL, missing):
+            recorder.keep(evaluation)
             observer(evaluation)
             rows.append(evaluation)
     return Comparison(task.objective, tuple(rows))

@@ -58,13 +58,16 @@ def check_signal(now: float, before: float, study: str) -> None:
         )
 
 
-def stacking_of(task: Task, device: str, about: Mapping[str, Any] | None = None) -> Stacking:
-    """Return which runs are trained together: as a study has it, or as it is found out now.
+def stacking_of(
+    task: Task, device: str, stack: int | None, about: Mapping[str, Any] | None = None
+) -> Stacking:
+    """Return which runs are trained together: as a study has it, or as it is chosen now.
 
     Args:
         task: The task.
         device: Where it is trained.
+        stack: Copies per stack; None: chosen by the model's size.
         about: What a study says of its task.
     """
     kept = (about or {}).get("stacking")
-    return choose_stacking(task, torch.device(device)) if kept is None else Stacking(**kept)
+    return Stacking(**kept) if kept else choose_stacking(task, torch.device(device), stack)

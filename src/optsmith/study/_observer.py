@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from optsmith.evaluation import Evaluation
-from optsmith.searchers import Candidate, Decision, Outcome, Searcher
+from optsmith.searchers import Candidate, Outcome, Searcher
 from optsmith.study._settings import Settings
 from optsmith.study._tally import Tally
 from optsmith.training import Stacking
@@ -27,11 +27,11 @@ class Observer:
     def resumed(self, recorded: int) -> None:
         """The study already has evaluations, which are not done again."""
 
-    def told(self, candidate: Candidate, outcome: Outcome, evaluation: Evaluation | None) -> None:
-        """A draw has been settled; with its evaluation if it was trained now or before."""
+    def told(self, candidate: Candidate, outcome: Outcome) -> None:
+        """A candidate has been told, be its evaluation new or recorded before."""
 
-    def decided(self, decision: Decision) -> None:
-        """A level has ended."""
+    def noted(self, line: str) -> None:
+        """The searcher has decided something, described in a line."""
 
     def comparing(self, count: int) -> None:
         """The final evaluation of so many recipes begins."""

@@ -11,24 +11,38 @@ from optsmith.execution import Executor, Lost
 from optsmith.rules import Rule
 from optsmith.screening import Screening
 from optsmith.searchers import Candidate, Outcome, Searcher
-from optsmith.study._bench import lost_evaluation
-from optsmith.study._observer import Observer
-from optsmith.study._tally import ACCEPTED, Tally
+from optsmith.study._context import SEARCH, Job, lost_evaluation
+from optsmith.study._recorder import Recorder
+from optsmith.study._tally import ACCEPTED
 
-Known = Callable[[Candidate], Evaluation | None]
-Record = Callable[[Candidate, Evaluation], None]
-Key = Callable[[Screening], str]
+Setting = tuple[float, int, float | None]
+"""Fidelity, block of seeds and fixed learning rate: what is evaluated together shares them."""
+
+Key = tuple[str, Setting]
+"""Fingerprint and setting: candidates that share them are duplicates."""
+
+MOST_AHEAD = 1024
+"""Evaluations begun and not told yet, at most: for searchers that could use any number."""
 
 
 @dataclass
 class _Entry:
-    """A candidate that was asked for and not yet told."""
+    """A candidate that was asked for and neither told nor cancelled."""
 
     candidate: Candidate
-    key: str
+    fingerprint: str
     outcome: Outcome | None = None  # known at once when refused
     duplicate: bool = False
     evaluation: Evaluation | None = None
+
+    @property
+    def setting(self) -> Setting:
+        return self.candidate.fidelity, self.candidate.block, self.candidate.lr
+
+    @property
+    def key(self) -> Key | None:
+        """What duplicates share; None when duplicates are not looked for."""
+        return (self.fingerprint, self.setting) if self.fingerprint else None
 
     @property
     def is_evaluated(self) -> bool:
@@ -50,48 +64,48 @@ class Runner:
     Args:
         searcher: Proposes.
         screen: Refuses without training, and recognises.
-        key: The fingerprint under which equal rules are known; an empty one tells all apart.
+        key: The fingerprint that duplicates share; an empty one tells all candidates apart.
         executor: Evaluates jobs of the stage `search`.
         group: Candidates in a group, at most.
-        known: Returns the evaluation of a candidate when the study has it.
-        record: Makes an evaluation durable.
-        tally: Counts.
-        observer: Is told of everything.
+        recorder: Finds recorded evaluations, keeps new ones, and is told of everything.
     """
 
     def __init__(
         self,
         searcher: Searcher,
-        screen: Callable[..., Screening],
-        key: Key,
+        screen: Callable[[Rule], Screening],
+        key: Callable[[Screening], str],
         executor: Executor,
         group: int,
-        known: Known,
-        record: Record,
-        tally: Tally,
-        observer: Observer,
+        recorder: Recorder,
     ) -> None:
         self.searcher, self.screen, self.key = searcher, screen, key
-        self.executor, self.group = executor, group
-        self.known, self.record, self.tally, self.observer = known, record, tally, observer
+        self.executor, self.group, self.recorder = executor, group, recorder
         self._queue: deque[_Entry] = deque()
         self._running: dict[Hashable, list[_Entry]] = {}
-        self._settled: dict[str, Outcome] = {}
-        self._ahead: set[str] = set()  # keys of what is being evaluated
+        self._settled: dict[Key, Outcome] = {}
+        self._ahead: set[Key] = set()  # of what is being evaluated
         self._screenings: dict[Rule, Screening] = {}  # short rules are drawn again and again
         self._pending = 0  # evaluations that are not told yet, done or not
 
     def run(self) -> None:
         """Search until the searcher is done."""
-        while True:
+        try:
             self._fill()
-            if not self._queue:
-                return
-            outcome = self._outcome(self._queue[0])
-            if outcome is None:
-                self._collect()
-            else:
-                self._tell(self._queue.popleft(), outcome)
+            while self._queue:
+                if self.searcher.obsolete(self._queue[0].candidate):
+                    self._cancel(self._queue.popleft())
+                elif (outcome := self._outcome(self._queue[0])) is not None:
+                    self._tell(self._queue.popleft(), outcome)
+                else:
+                    self._collect()
+                    continue
+                self._fill()
+        finally:
+            for entry in self._queue:  # of a search that is interrupted
+                self.searcher.cancel(entry.candidate)
+
+    # --- ask, screen, begin ----------------------------------------------------------------------
 
     def _fill(self) -> None:
         """Ask for candidates and begin their evaluations, as far as they are surely needed."""
@@ -106,17 +120,17 @@ class Runner:
         sure, size = self.searcher.need - self._pending, self.group
         while size > 1 and sure <= size:
             size //= 2
-        return min(size, sure)
+        return min(size, sure) if self._pending + size <= MOST_AHEAD else 0
 
     def _next_group(self, size: int) -> list[_Entry]:
         """Ask until so many candidates are to be evaluated, or there are no more."""
         entries: list[_Entry] = []
-        while len(entries) < size and (candidate := self.searcher.ask()) is not None:
-            entry = self._enter(candidate)
-            self._queue.append(entry)
-            if entry.is_evaluated:
-                entries.append(entry)
-                self._ahead.add(entry.key)
+        while len(entries) < size and (asked := self.searcher.ask(size - len(entries))):
+            for candidate in asked:
+                entry = self._enter(candidate)
+                self._queue.append(entry)
+                if entry.is_evaluated:
+                    entries.append(entry)
         return entries
 
     def _enter(self, candidate: Candidate) -> _Entry:
@@ -126,51 +140,32 @@ class Runner:
         entry = _Entry(candidate, self.key(screening))
         if not screening.ok:
             entry.outcome = Outcome("refused", reason=screening.reason)
-        elif entry.key and (entry.key in self._settled or entry.key in self._ahead):
+        elif entry.key is not None and (entry.key in self._settled or entry.key in self._ahead):
             entry.duplicate = True
+        elif entry.key is not None:
+            self._ahead.add(entry.key)
         return entry
 
     def _begin(self, entries: Sequence[_Entry]) -> None:
         self._pending += len(entries)
-        known = [self.known(entry.candidate) for entry in entries]
-        if None in known:
-            self._submit(entries)
-            return
-        for entry, evaluation in zip(entries, known, strict=True):
-            entry.evaluation = evaluation
+        alike: dict[Setting, list[_Entry]] = {}
+        for entry in entries:
+            alike.setdefault(entry.setting, []).append(entry)
+        for group in alike.values():
+            known = [self.recorder.known(entry.candidate) for entry in group]
+            if None in known:
+                self._submit(group)
+                continue
+            for entry, evaluation in zip(group, known, strict=True):
+                entry.evaluation = evaluation
 
     def _submit(self, entries: Sequence[_Entry]) -> None:
-        key = entries[0].candidate.id
+        key = entries[0].candidate.key
         self._running[key] = list(entries)
-        self.executor.submit(key, ("search", [entry.candidate.rule for entry in entries]))
+        rules = tuple(str(entry.candidate.rule) for entry in entries)
+        self.executor.submit(key, Job(SEARCH, rules, *entries[0].setting))
 
-    def _outcome(self, entry: _Entry) -> Outcome | None:
-        """Return what became of the first of the queue; None while its evaluation runs."""
-        if entry.outcome is not None:
-            return entry.outcome
-        if entry.duplicate:
-            # What it equals was ahead of it, so that has been told by now.
-            return Outcome("duplicate", entry.key, self._settled[entry.key].score)
-        if entry.evaluation is None:
-            return None
-        if entry.evaluation.status is Status.OK:
-            return Outcome(ACCEPTED, entry.key, entry.evaluation.score)
-        return Outcome(entry.evaluation.status.value, entry.key)
-
-    def _tell(self, entry: _Entry, outcome: Outcome) -> None:
-        if entry.evaluation is not None and entry.key:
-            self._settled[entry.key] = outcome
-            self._ahead.discard(entry.key)
-        self._pending -= entry.is_evaluated
-        level = self.searcher.level
-        self.searcher.tell(entry.candidate, outcome)
-        self.tally.add(entry.candidate, outcome, entry.evaluation)
-        self.observer.told(entry.candidate, outcome, entry.evaluation)
-        if self.searcher.level != level:
-            self._queue.clear()  # nothing in it was begun
-            self._ahead.clear()
-            self._pending = 0
-            self.observer.decided(self.searcher.decisions[-1])
+    # --- collect, record -------------------------------------------------------------------------
 
     def _collect(self) -> None:
         for key, result in self.executor.wait():
@@ -184,13 +179,57 @@ class Runner:
     def _lose(self, entries: Sequence[_Entry], lost: Lost) -> None:
         """Find out which of a group it was that brought its worker down."""
         if len(entries) == 1:
-            self._settle(entries[0], lost_evaluation(entries[0].candidate.rule, lost))
+            self._settle(entries[0], lost_evaluation(str(entries[0].candidate.rule), lost))
             return
         for entry in entries:
             self._submit([entry])
 
     def _settle(self, entry: _Entry, evaluation: Evaluation) -> None:
-        entry.evaluation = self.known(entry.candidate)
+        entry.evaluation = self.recorder.known(entry.candidate)
         if entry.evaluation is None:
             entry.evaluation = evaluation
-            self.record(entry.candidate, evaluation)
+            self.recorder.record(entry.candidate, evaluation)
+
+    # --- tell or cancel --------------------------------------------------------------------------
+
+    def _outcome(self, entry: _Entry) -> Outcome | None:
+        """Return what became of the first of the queue; None while its evaluation runs."""
+        if entry.outcome is not None:
+            return entry.outcome
+        if entry.duplicate and entry.key is not None:
+            # What it equals was ahead of it, so that has been told by now.
+            equal = self._settled[entry.key]
+            return Outcome("duplicate", equal.key, equal.score, evaluation=equal.evaluation)
+        found = entry.evaluation
+        if found is None:
+            return None
+        accepted = found.status is Status.OK
+        kind, score = (ACCEPTED, found.score) if accepted else (found.status.value, None)
+        return Outcome(kind, entry.fingerprint, score, evaluation=found)
+
+    def _tell(self, entry: _Entry, outcome: Outcome) -> None:
+        if entry.is_evaluated:
+            self._pending -= 1
+            if entry.key is not None:
+                self._settled[entry.key] = outcome
+                self._ahead.discard(entry.key)
+        said = len(self.searcher.log)
+        self.searcher.tell(entry.candidate, outcome)
+        self.recorder.told(entry.candidate, outcome)
+        if lines := self.searcher.log[said:]:
+            self.recorder.noted(lines)
+
+    def _cancel(self, entry: _Entry) -> None:
+        self.searcher.cancel(entry.candidate)
+        if not entry.is_evaluated:
+            return
+        self._pending -= 1
+        if entry.key is None:
+            return
+        self._ahead.discard(entry.key)
+        # Its result is recorded but not told: the next of its duplicates needs one of its own.
+        duplicates = (e for e in self._queue if e.duplicate and e.key == entry.key)
+        if (heir := next(duplicates, None)) is not None:
+            heir.duplicate = False
+            self._ahead.add(entry.key)
+            self._begin([heir])

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from optsmith._version import __version__
-from optsmith.execution import Executor, default_workers, make_executor
-from optsmith.optim import Baseline, Recipe
+from optsmith.execution import Executor
+from optsmith.optim import Baseline
 from optsmith.screening import Screen
-from optsmith.searchers import Searcher, searchers
+from optsmith.searchers import Searcher, find_searcher, option_fields, read_options, searchers
 from optsmith.space import Space, spaces
-from optsmith.storage._store import Store
-from optsmith.study._bench import Bench, evaluate_all, evaluate_job
+from optsmith.storage import Store
+from optsmith.study._context import FINAL, SEARCH, Context, evaluate_all, prepare, run_job
+from optsmith.study._executor import choose_executor
 from optsmith.study._identity import check_signal, first_signal, stacking_of
 from optsmith.study._observer import Observer
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
-from optsmith.study._settings import Settings, space_hash
+from optsmith.study._settings import Settings, definitions_in, space_hash
 from optsmith.study._study import Study
 from optsmith.study._tally import Tally
-from optsmith.task import Protocol, Task, check_device, find_task
+from optsmith.task import Preset, Protocol, Task, check_device, find_task
 from optsmith.training import Stacking
 
 SIDE_BY_SIDE = 4
@@ -37,25 +38,26 @@ jobs to share."""
 def search(
     task: Task | str,
     space: Space | str | None = None,
-    algorithm: str = "mct",
+    algorithm: str | type[Searcher] = "mct",
     budget: int | None = None,
     seed: int = 0,
     workers: int | None = None,
     storage: str | Path | None = None,
     study: str | None = None,
     *,
+    options: Mapping[str, Any] | None = None,
     preset: str = "quick",
     protocol: Protocol | None = None,
-    levels: int | None = None,
-    proposals: int = 5,
-    descent: bool = True,
+    proposals: int | None = None,
+    descent: bool | None = None,
     trajectory: bool | None = None,
     dedupe: str | None = None,
-    count_all: bool | None = None,
     time_limit: float | None = None,
     device: str = "cpu",
+    stack: int | None = None,
     compare: Iterable[Baseline] | None = None,
     data_dir: Path | None = None,
+    executor: Executor | None = None,
     observer: Observer | None = None,
 ) -> Study:
     """Search for the rule that trains a task best, and compare the best with tuned baselines.
@@ -66,67 +68,77 @@ def search(
     Args:
         task: The task, or the name of one.
         space: The space, or the name of one; the preset's by default.
-        algorithm: Name of the searcher.
-        budget: Rules to accept; the preset's by default.
+        algorithm: Name of a searcher, `file.py:Class`, or a class.
+        budget: Candidates to accept; the preset's by default.
         seed: Seed of the search.
         workers: Processes that evaluate; 0 evaluates in this one. By default, one for each core.
         storage: Directory or file of the journal, or the URL of an Optuna storage.
         study: Name of the study; by default made of task, preset, algorithm and seed.
-        preset: Name of the task's settings to start from.
-        protocol: How candidates are scored, instead of the preset's.
-        levels: Levels of the tree search.
+        options: The searcher's own options, by name, such as `{"levels": 2}`.
+        preset: Name of the task's settings to start from; what is None here is the preset's.
+        protocol: How candidates are scored.
         proposals: How many of the best are compared with the baselines in the end.
         descent: Whether to refuse rules that fail the paper's descent test.
         trajectory: Whether to refuse rules that fail the trajectory test.
-        dedupe: Which rules count as known: "equal", "scale" (up to a factor) or "none".
-        count_all: Whether every evaluation counts in the budget, not only those accepted.
+        dedupe: Which rules count as duplicates: "equal", "scale" (up to a factor) or "none".
         time_limit: Seconds that one evaluation may take; needs workers.
         device: Where to train.
+        stack: Copies of the model per stack; by default chosen by the model's size.
         compare: The baselines of the end; the task's by default, none when empty.
         data_dir: Where to look for a named task's data first.
+        executor: Runs the evaluations, instead of worker processes; started and closed here.
         observer: Is told of progress.
 
     Raises:
         OptsmithError: A setting makes no sense, or the study cannot be written or continued.
     """
-    if isinstance(task, str):
-        task = find_task(task, data_dir)
-    chosen = task.preset(preset)
-    space = _space(chosen.space if space is None else space)
-    if algorithm not in searchers:
-        raise searchers.unknown(algorithm)
-    check_device(device)
-    settings = Settings(
-        task=task.name,
-        preset=preset,
-        protocol=protocol or chosen.protocol,
-        algorithm=algorithm,
-        space=space.name,
-        space_hash=space_hash(space),
-        budget=chosen.budget if budget is None else budget,
-        levels=chosen.levels if levels is None else levels,
-        proposals=proposals,
-        seed=seed,
-        descent=descent,
-        trajectory=chosen.trajectory if trajectory is None else trajectory,
-        dedupe=dedupe or chosen.dedupe,  # type: ignore[arg-type]
-        count_all=chosen.count_all if count_all is None else count_all,
-        time_limit=time_limit,
-        device=device,
-    )
-    workers = default_workers() if workers is None else workers
-    signal = first_signal(task, settings.protocol, device)
-    name = study or f"{task.name}-{preset}-{algorithm}-{seed}"
-    recipes = list(task.baselines.values() if compare is None else compare)
-    stages = {"search": settings.protocol.search_stage, "final": settings.protocol.final_stage}
-    bench = Bench(task, stages, device)
-    with (
-        make_executor(evaluate_job, bench, workers, time_limit) as executor,
-        Store.open(storage, name, direction=task.objective.direction) as store,
-    ):
-        bench.stacking = _begin(store, settings, task, signal)
-        _run(settings, space, bench, store, executor, recipes, observer or Observer())
-        return Study(store)
+    with choose_executor(executor, workers, time_limit) as running:
+        if isinstance(task, str):
+            task = find_task(task, data_dir)
+        base = task.preset(preset)
+        chosen = _space(base.space if space is None else space)
+        kind = find_searcher(algorithm) if isinstance(algorithm, str) else algorithm
+        label = _label(kind)
+        check_device(device)
+        changes: dict[str, Any] = {
+            "protocol": protocol, "budget": budget, "proposals": proposals, "descent": descent,
+            "trajectory": trajectory, "dedupe": dedupe,
+        }  # fmt: skip
+        settings = Settings(
+            task=task.name,
+            preset=preset,
+            search=replace(
+                base,
+                space=chosen.name,
+                options=_options(kind, label, base, options or {}),
+                **{name: value for name, value in changes.items() if value is not None},
+            ),
+            algorithm=algorithm if isinstance(algorithm, str) else label,
+            seed=seed,
+            time_limit=running.time_limit,
+            device=device,
+            stack=stack,
+            space_hash=space_hash(chosen),
+            definitions=definitions_in(chosen),
+        )
+        searcher = kind(
+            chosen,
+            settings.search.budget,
+            seed,
+            task.objective.direction,
+            read_options(label, kind.Options, settings.search.options),
+        )
+        signal = first_signal(task, settings.search.protocol, device)
+        name = study or f"{task.name}-{preset}-{label}-{seed}"
+        recipes = list(map(str, task.baselines.values() if compare is None else compare))
+        with Store.open(storage, name, direction=task.objective.direction) as store:
+            stacking = _begin(store, settings, task, signal)
+            protocol = settings.search.protocol
+            stages = {SEARCH: protocol.search_stage, FINAL: protocol.final_stage}
+            running.start(run_job, Context(task, stages, stacking, device), prepare)
+            recorder = Recorder(store, searcher, Tally(task.objective), observer or Observer())
+            _run(settings, searcher, running, stacking, recorder, recipes)
+            return Study(store)
 
 
 def _space(space: Space | str) -> Space:
@@ -137,18 +149,32 @@ def _space(space: Space | str) -> Space:
     return spaces[space]
 
 
+def _label(kind: type[Searcher]) -> str:
+    """Return the name under which a searcher is registered, or that of its class."""
+    return next((name for name, known in searchers.items() if known is kind), kind.__name__)
+
+
+def _options(
+    kind: type[Searcher], label: str, preset: Preset, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return all options of a searcher: as given, as the preset has them, or by default."""
+    declared = {field.name for field in option_fields(kind.Options)}
+    usual = {name: value for name, value in preset.options.items() if name in declared}
+    return asdict(read_options(label, kind.Options, {**usual, **given}))
+
+
 def _begin(store: Store, settings: Settings, task: Task, signal: float) -> Stacking:
     """Write down what the study is about, or check that it is about the same.
 
-    Returns how runs are trained, which must not change on the way.
+    Returns which runs are trained together, which must not change on the way.
     """
     stored = store.attrs
     if "settings" in stored:
         settings.check_continues(stored["settings"], store.name)
         check_signal(signal, stored["about"]["first_signal"], store.name)
-        stacking = stacking_of(task, settings.device, stored["about"])
+        stacking = stacking_of(task, settings.device, settings.stack, stored["about"])
     else:
-        stacking = stacking_of(task, settings.device)
+        stacking = stacking_of(task, settings.device, settings.stack)
         about = {
             "description": task.description,
             "applied": task.applied,
@@ -175,47 +201,34 @@ def _versions() -> dict[str, str]:
 
 def _run(
     settings: Settings,
-    space: Space,
-    bench: Bench,
-    store: Store,
+    searcher: Searcher,
     executor: Executor,
-    compare: list[Baseline],
-    observer: Observer,
+    stacking: Stacking,
+    recorder: Recorder,
+    compare: list[str],
 ) -> None:
-    objective, stacking = bench.task.objective, bench.stacking or Stacking()
-    searcher: Searcher = searchers[settings.algorithm](
-        space,
-        settings.budget,
-        settings.seed,
-        objective.direction,
-        levels=settings.levels,
-        count_all=settings.count_all,
-    )
-    tally = Tally(objective)
-    recorder = Recorder(store, searcher, tally, observer)
-    observer.started(settings, searcher, tally, executor.workers, store.location)
+    """Search, then compare the best with the baselines."""
+    observer, tally, terms = recorder.observer, recorder.tally, settings.search
+    observer.started(settings, searcher, tally, executor.workers, recorder.store.location)
     observer.stacked(stacking)
     if recorder.count:
         observer.resumed(recorder.count)
     screen = Screen(
-        descent=Screen().descent if settings.descent else None,
-        trajectory=Screen().trajectory if settings.trajectory else None,
+        descent=Screen().descent if terms.descent else None,
+        trajectory=Screen().trajectory if terms.trajectory else None,
         seed=settings.seed,
     )
     # A time limit is that of one candidate.
     is_stacked = stacking.copies > 1 and settings.time_limit is None
+    group = SIDE_BY_SIDE if is_stacked else 1
     try:
-        Runner(
-            searcher, screen, _KEYS[settings.dedupe], executor, SIDE_BY_SIDE if is_stacked else 1,
-            recorder.known, recorder.record, tally, recorder,
-        ).run()  # fmt: skip
-        best: list[Recipe] = [c.rule for c, _ in tally.best(settings.proposals)]
-        recipes = [*best, *compare]
+        Runner(searcher, screen, _KEYS[terms.dedupe], executor, group, recorder).run()
+        recipes = [*(e.recipe for e in tally.best(terms.proposals)), *compare]
         missing = recorder.without_final(recipes)
         observer.comparing(len(missing))
-        for evaluation in evaluate_all(executor, "final", missing):
+        for evaluation in evaluate_all(executor, FINAL, missing):
             recorder.record_final(evaluation)
-        recorder.finish([str(r) for r in recipes])
+        recorder.finish(recipes)
     finally:
         recorder.save()
         observer.finished()

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
+from optsmith import rules
 from optsmith._errors import StudyError
 from optsmith.space import Space
-from optsmith.task import Protocol
-
-Dedupe = Literal["none", "equal", "scale"]
-DEDUPE = ("none", "equal", "scale")
+from optsmith.task import Preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,53 +20,32 @@ class Settings:
 
     Attributes:
         task: Name of the task.
-        preset: Name of the preset that the rest started from.
-        protocol: How candidates are scored.
-        algorithm: Name of the searcher.
-        space: Name of the space.
-        space_hash: Hash of its operators, constraints and depth.
-        budget: Evaluations that are accepted, or made.
-        levels: Levels of the tree search.
-        proposals: How many of the best are evaluated in the end.
+        preset: Name of the preset that `search` started from.
+        search: Protocol, budget, space, screening and options of the searcher.
+        algorithm: Name of the searcher, or where it was loaded from.
         seed: Seed of the search.
-        descent: Whether the screen applies the descent test.
-        trajectory: Whether it applies the trajectory test.
-        dedupe: Which rules count as known.
-        count_all: Whether every evaluation counts in the budget, not only those accepted.
-        time_limit: Seconds an evaluation may take; None: no limit.
+        time_limit: Seconds that an evaluation may take; None: no limit.
         device: Where to train.
+        stack: Copies per stack; None: chosen by the model's size.
+        space_hash: Hash of the space's operators, constraints and depth.
+        definitions: Hash of each of the user's operators in the space, by name.
     """
 
     task: str
     preset: str
-    protocol: Protocol
+    search: Preset
     algorithm: str
-    space: str
-    space_hash: str
-    budget: int
-    levels: int
-    proposals: int
     seed: int
-    descent: bool
-    trajectory: bool
-    dedupe: Dedupe
-    count_all: bool
-    time_limit: float | None
-    device: str
-
-    def __post_init__(self) -> None:
-        for name in ("budget", "levels", "proposals"):
-            if getattr(self, name) < 1:
-                raise StudyError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.dedupe not in DEDUPE:
-            raise StudyError(f'dedupe is one of {", ".join(DEDUPE)}, not "{self.dedupe}"')
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise StudyError(f"a time limit must be positive, not {self.time_limit:g}")
+    time_limit: float | None = None
+    device: str = "cpu"
+    stack: int | None = None
+    space_hash: str
+    definitions: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings as plain data."""
-        data = asdict(self)
-        data["protocol"]["lrs"] = list(self.protocol.lrs)
+        """Return the settings as plain data: those of `search` among the others."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "search"}
+        data: dict[str, Any] = json.loads(json.dumps({**own, **asdict(self.search)}))
         return data
 
     def check_continues(self, stored: Mapping[str, Any], name: str) -> None:
@@ -76,7 +54,9 @@ class Settings:
         Raises:
             StudyError: Something differs that changes the result; only the budget may grow.
         """
-        old, new = _flat(stored), _flat(self.to_json())
+        mine = self.to_json()
+        check_definitions(mine.pop("definitions"), stored["definitions"], name)
+        old, new = flat(stored), flat(mine)
         for key in new:
             if old.get(key) == new[key] or (key == "budget" and new[key] > old.get(key, 0)):
                 continue
@@ -86,9 +66,12 @@ class Settings:
             )
 
 
-def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
-    protocol = data.get("protocol", {})
-    return {**{k: v for k, v in data.items() if k != "protocol"}, **protocol}
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return stored settings with those of the protocol and of the searcher among the others."""
+    nested = ("protocol", "options", "definitions")
+    data = {key: value for key, value in settings.items() if key not in nested}
+    options = {f"{k} (option)" if k in data else k: v for k, v in settings["options"].items()}
+    return {**data, **settings["protocol"], **options}
 
 
 def _show(value: Any) -> str:
@@ -100,3 +83,29 @@ def space_hash(space: Space) -> str:
     parts = [repr(space.operators), str(space.max_depth)]
     parts += sorted(f"{c.parent}/{c.slot}/{sorted(c.children)}" for c in space.constraints)
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+
+
+def definitions_in(space: Space) -> dict[str, str]:
+    """Return the hash of each of the user's operators in a space, by name."""
+    names = {operator.name for operator in space.operators}
+    return {name: digest for name, digest in all_definitions().items() if name in names}
+
+
+def all_definitions() -> dict[str, str]:
+    """Return the hash of each of the user's operators, by name."""
+    found: dict[str, str] = getattr(rules, "definitions", dict)()
+    return found
+
+
+def check_definitions(now: Mapping[str, str], before: Mapping[str, str], study: str) -> None:
+    """Check that operators mean what they meant when a study was made.
+
+    Raises:
+        StudyError: One has changed.
+    """
+    for name, digest in before.items():
+        if now.get(name, digest) != digest:
+            raise StudyError(
+                f'the study {study} was made with another definition of the operator "{name}":'
+                " define it as it was, or give another --study"
+            )

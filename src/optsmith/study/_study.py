@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Any, overload
 
 from optsmith._errors import StudyError
-from optsmith.evaluation import Comparison, Evaluation, Status, frame
-from optsmith.storage._store import Record, Store
+from optsmith.evaluation import Comparison, Evaluation, frame
+from optsmith.storage import Record, Store
+from optsmith.study._ranking import ranked
 from optsmith.task import Objective
 
 _FINAL = "final:"
 
 
 def final_key(recipe: str) -> str:
-    """Return the attribute that holds a recipe's evaluation of the end.
+    """Return the attribute that holds a recipe's final evaluation.
 
     By hash: a database has no room for long names.
     """
@@ -79,24 +80,20 @@ class Study:
     def best(self, count: int | None = None) -> Evaluation | list[Evaluation]:
         """Return the winner, or the `count` best by the score of the search.
 
-        The winner is chosen among the best by the run that tuned its learning rate at full length,
-        where there is one: never by what is reported of it.
+        Only evaluations at the highest fidelity are compared. The winner is chosen among the best
+        by the run that tuned its learning rate at full length, where there is one: never by what is
+        reported of it.
 
         Raises:
             StudyError: No rule was accepted.
         """
-        key = self.objective.key
-        ok = [
-            (key(e.score), place, e)
-            for place, e in enumerate(self.evaluations)
-            if e.status is Status.OK and e.score is not None
-        ]
-        ranked = [e for _, _, e in sorted(ok, key=lambda item: item[:2])]
+        entries = [(r.fidelity, r.fixed_lr, Evaluation.from_json(r.data)) for r in self.records]
+        best = ranked(entries, self.objective)
         if count is not None:
-            return ranked[:count]
-        if not ranked:
+            return best[:count]
+        if not best:
             raise StudyError(f"the study {self.name} has not accepted any rule")
-        return self._winner(ranked[: self.settings["proposals"]])
+        return self._winner(best[: self.settings["proposals"]])
 
     def _winner(self, best: list[Evaluation]) -> Evaluation:
         protocol = self.settings["protocol"]
@@ -137,8 +134,9 @@ def row(record: Record) -> dict[str, Any]:
     """Return a record as one flat row of a table."""
     data = record.data
     return {
-        "level": record.candidate[0],
-        "index": record.candidate[1],
+        "candidate": record.candidate,
+        "phase": record.phase,
+        "fidelity": record.fidelity,
         "rule": record.rule,
         "length": record.length,
         "status": data["status"],
@@ -157,5 +155,5 @@ def _told(records: list[Record], summary: Mapping[str, Any]) -> list[Record]:
     """
     if not summary.get("finished"):
         return records
-    found = {(*record.candidate, record.rule): record for record in records}
-    return [found[level, index, rule] for level, index, rule in summary["evaluated"]]
+    found = {record.key: record for record in records}
+    return [found[candidate, fidelity] for candidate, fidelity in summary["evaluated"]]

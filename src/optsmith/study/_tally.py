@@ -8,6 +8,7 @@ from typing import Any
 
 from optsmith.evaluation import Evaluation, Status
 from optsmith.searchers import Candidate, Outcome
+from optsmith.study._ranking import ranked
 from optsmith.task import Objective
 
 ACCEPTED = "accepted"
@@ -29,27 +30,23 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     evaluated: list[tuple[Candidate, Evaluation]] = field(default_factory=list)
 
-    def add(self, candidate: Candidate, outcome: Outcome, evaluation: Evaluation | None) -> None:
+    def add(self, candidate: Candidate, outcome: Outcome) -> None:
         """Count a candidate that has been told."""
         self.counts[outcome.kind] += 1
         if outcome.reason:
             self.refused[outcome.reason] += 1
-        if evaluation is not None:
-            self.evaluated.append((candidate, evaluation))
+        if outcome.evaluated and outcome.evaluation is not None:
+            self.evaluated.append((candidate, outcome.evaluation))
 
     @property
     def drawn(self) -> int:
         """Number of draws."""
         return sum(self.counts.values())
 
-    def best(self, count: int) -> list[tuple[Candidate, Evaluation]]:
-        """Return the best accepted evaluations, best first; the earlier of equals."""
-        accepted = [
-            (self.objective.key(e.score), c.id, (c, e))
-            for c, e in self.evaluated
-            if e.status is Status.OK and e.score is not None
-        ]
-        return [pair for _, _, pair in sorted(accepted, key=lambda item: item[:2])[:count]]
+    def best(self, count: int) -> list[Evaluation]:
+        """Return the best accepted evaluations, best first; see `ranked`."""
+        entries = ((c.fidelity, c.lr, evaluation) for c, evaluation in self.evaluated)
+        return ranked(entries, self.objective)[:count]
 
     def to_json(self) -> dict[str, Any]:
         """Return the counters as plain data."""

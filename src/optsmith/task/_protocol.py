@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from optsmith._errors import TaskError
@@ -20,44 +20,7 @@ SHORTEST = 100
 
 LR_SEARCHES = ("grid", "halving", "auto")
 MOST_SEEDS = 999_998
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """One way to evaluate: choose a learning rate on a grid, then score it on other seeds.
-
-    Attributes:
-        lrs: The grid.
-        tune_steps: Length of the grid's runs.
-        steps: Length of the scoring runs.
-        lr_seeds: Seeds of the runs that choose a learning rate: that of the grid, and a second one
-            for what is close.
-        seeds: Seeds of the scoring runs.
-        threshold: A score that is not better is rejected; None accepts all.
-        early_stop: Whether hopeless learning rates are stopped early.
-        extend_grid: Whether a best learning rate at the edge is followed outwards.
-        lr_search: `grid`; `halving`: the worse half of it is given up twice on the way; or `auto`:
-            the grid is placed by the size of the rule's updates, halved, and refined.
-        final: Whether the task may use what it holds out during a search.
-        lr: A fixed learning rate: nothing is tuned.
-    """
-
-    lrs: tuple[float, ...]
-    tune_steps: int
-    steps: int
-    lr_seeds: tuple[int, int]
-    seeds: tuple[int, ...]
-    threshold: float | None = None
-    early_stop: bool = True
-    extend_grid: bool = False
-    lr_search: str = "grid"
-    final: bool = False
-    lr: float | None = None
-
-    @property
-    def lr_seed(self) -> int:
-        """Seed of the grid's runs."""
-        return self.lr_seeds[0]
+DEDUPE = ("none", "equal", "scale")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,30 +82,99 @@ class Protocol:
     def search_stage(self) -> Stage:
         """How a search scores a candidate."""
         return Stage(
-            lrs=self.lrs,
+            protocol=self,
             tune_steps=self.proxy_steps,
             steps=self.steps,
             lr_seeds=_SEARCH_LR_SEEDS,
             seeds=tuple(range(_SEARCH_SEED, _SEARCH_SEED + self.score_seeds)),
             threshold=self.threshold,
-            early_stop=self.early_stop,
-            extend_grid=self.extend_grid,
-            lr_search=self.lr_search,
         )
 
     @property
     def final_stage(self) -> Stage:
         """How recipes are compared in the end: full length, seeds and data of its own."""
         return Stage(
-            lrs=self.lrs,
+            protocol=self,
             tune_steps=self.tune_steps or self.proxy_steps,
             steps=self.final_steps,
             lr_seeds=_FINAL_LR_SEEDS,
             seeds=tuple(range(_FINAL_SEED, _FINAL_SEED + self.final_seeds)),
-            early_stop=self.early_stop,
-            extend_grid=self.extend_grid,
-            lr_search=self.lr_search,
             final=True,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One way to evaluate: choose a learning rate, then score it on other seeds.
+
+    Attributes:
+        protocol: The protocol that it belongs to, which says how a learning rate is found.
+        tune_steps: Length of the runs that choose a learning rate.
+        steps: Length of the scoring runs.
+        lr_seeds: Seeds of the runs that choose a learning rate: that of the grid, and a second one
+            for what is close.
+        seeds: Seeds of the scoring runs.
+        threshold: A score that is not better is rejected; None accepts all.
+        final: Whether the task may use what it holds out during a search.
+        lr: A fixed learning rate: nothing is tuned.
+    """
+
+    protocol: Protocol
+    tune_steps: int
+    steps: int
+    lr_seeds: tuple[int, int]
+    seeds: tuple[int, ...]
+    threshold: float | None = None
+    final: bool = False
+    lr: float | None = None
+
+    @property
+    def lrs(self) -> tuple[float, ...]:
+        """The learning-rate grid."""
+        return self.protocol.lrs
+
+    @property
+    def lr_search(self) -> str:
+        """How a learning rate is found."""
+        return self.protocol.lr_search
+
+    @property
+    def early_stop(self) -> bool:
+        """Whether learning rates that meet the early-stopping criteria are given up."""
+        return self.protocol.early_stop
+
+    @property
+    def extend_grid(self) -> bool:
+        """Whether a best learning rate at the edge of the grid is followed outwards."""
+        return self.protocol.extend_grid
+
+    @property
+    def lr_seed(self) -> int:
+        """Seed of the grid's runs."""
+        return self.lr_seeds[0]
+
+    def at(self, fidelity: float = 1.0, block: int = 0, lr: float | None = None) -> Stage:
+        """Return the stage of one candidate.
+
+        Args:
+            fidelity: Share of the run's length. The threshold is one of whole runs, so shorter ones
+                have none.
+            block: Which of the disjoint blocks of scoring seeds to use, from 0.
+            lr: A fixed learning rate.
+
+        Raises:
+            TaskError: There are not as many blocks of seeds.
+        """
+        shift = block * len(self.seeds)
+        if self.seeds[-1] + shift >= self.lr_seeds[1]:
+            raise TaskError(f"there is no block {block} of {len(self.seeds)} seeds each")
+        return replace(
+            self,
+            tune_steps=max(1, round(self.tune_steps * fidelity)),
+            steps=max(1, round(self.steps * fidelity)),
+            seeds=tuple(seed + shift for seed in self.seeds),
+            threshold=self.threshold if fidelity == 1 else None,
+            lr=lr,
         )
 
 
@@ -152,21 +184,34 @@ class Preset:
 
     Attributes:
         protocol: How candidates are scored.
-        budget: Evaluations that are accepted, or made.
-        levels: Levels that the tree search descends.
+        budget: Candidates to accept.
+        proposals: How many of the best are compared with the baselines in the end.
         space: Name of the space.
-        trajectory: Whether the screen applies the trajectory test too.
-        dedupe: Which rules count as known: `equal`, `scale` (equal up to a factor) or `none`.
-        count_all: Whether every evaluation counts in the budget, not only those accepted.
+        descent: Whether the screen applies the paper's descent test.
+        trajectory: Whether it applies the trajectory test too.
+        dedupe: Which rules count as duplicates: `equal` ones, those equal up to a factor (`scale`)
+            or `none`.
+        options: Options of searchers, by name; a searcher takes those that it has.
+
+    Raises:
+        TaskError: A setting makes no sense.
     """
 
     protocol: Protocol
     budget: int = 128
-    levels: int = 4
+    proposals: int = 5
     space: str = "paper"
+    descent: bool = True
     trajectory: bool = True
     dedupe: str = "equal"
-    count_all: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "proposals"):
+            if getattr(self, name) < 1:
+                raise TaskError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.dedupe not in DEDUPE:
+            raise TaskError(f'dedupe is one of {", ".join(DEDUPE)}, not "{self.dedupe}"')
 
 
 def presets_for(
@@ -193,5 +238,5 @@ def presets_for(
     return {
         "paper": Preset(protocol=paper, trajectory=False),
         "quick": Preset(protocol=quick, dedupe="scale"),
-        "smoke": Preset(protocol=smoke, budget=8, levels=2),
+        "smoke": Preset(protocol=smoke, budget=8, options={"levels": 2}),
     }

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from optsmith.evaluation import Evaluation, Status
 from optsmith.searchers import Candidate, Outcome, Searcher
 
 BUDGET = 24
+MOST_CANDIDATES = 100_000
+"""A searcher that asks for more, without one that is accepted, does not end."""
+
+Verdict = Callable[[Candidate], str]
+"""Says what becomes of a candidate: `refused`, or the value of a status."""
 
 
 def check_searcher(make: Callable[[int, int], Searcher]) -> None:
@@ -19,39 +28,117 @@ def check_searcher(make: Callable[[int, int], Searcher]) -> None:
     Raises:
         AssertionError: It does not; the message says how.
     """
-    asked, decisions = _drive(make(BUDGET, 1), ahead=1)
-    for ahead in (2, 7):
-        again, decided = _drive(make(BUDGET, 1), ahead)
-        assert asked == again, f"asking {ahead} ahead changes the candidates"
-        assert decisions == decided, f"asking {ahead} ahead changes the decisions"
-    assert len({c.id for c in asked}) == len(asked), "two candidates have the same id"
-    other, _ = _drive(make(BUDGET, 2), ahead=1)
-    assert [c.rule for c in asked] != [c.rule for c in other], "the seed changes nothing"
+    usual = _Drive(make(BUDGET, 1))
+    usual.run()
+    assert usual.told, "it asks for nothing"
+    for n in (2, 7, 1000):
+        ahead = _Drive(make(BUDGET, 1), n)
+        ahead.run()
+        assert ahead.told == usual.told, f"asking {n} ahead changes the candidates"
+        assert ahead.state() == usual.state(), f"asking {n} ahead changes what it decides"
+    keys = [candidate.key for candidate, _ in usual.told]
+    assert len(set(keys)) == len(keys), "two candidates have the same id and fidelity"
+    rules: dict[str, str] = {}
+    for candidate, _ in usual.told:
+        rule = rules.setdefault(candidate.id, str(candidate.rule))
+        assert rule == str(candidate.rule), "an id names two rules"
+    assert "\n" not in usual.searcher.describe(), "its description has more than one line"
+    _check_replay(make, usual)
+    _check_ends(make)
 
 
-def _drive(searcher: Searcher, ahead: int) -> tuple[list[Candidate], list[object]]:
-    """Run a searcher to its end, evaluating no more ahead than it needs; return what it asked."""
-    told: list[Candidate] = []
-    queue: list[Candidate] = []
-    while True:
-        while len(queue) < min(ahead, searcher.need):
-            candidate = searcher.ask()
-            if candidate is None:
-                break
-            queue.append(candidate)
-        if not queue:
-            assert searcher.ask() is None, "it asks on when it needs nothing"
-            return told, [decision.to_json() for decision in searcher.decisions]
-        candidate, level = queue.pop(0), searcher.level
-        searcher.tell(candidate, _outcome(candidate))
-        told.append(candidate)
-        if searcher.level != level:
-            assert not queue, "a level ends although evaluations that it needed are not told"
+def _check_replay(make: Callable[[int, int], Searcher], usual: _Drive) -> None:
+    """Check that an interrupted search goes on, by a new searcher, as if nothing had happened."""
+    for told in (1, len(usual.told) // 2):
+        interrupted = _Drive(make(BUDGET, 1), 7)
+        interrupted.run(told)
+        interrupted.cancel()
+        assert interrupted.told == usual.told[:told], "an interrupted search asked differently"
+    resumed = _Drive(make(BUDGET, 1), 3)
+    resumed.run()
+    assert resumed.told == usual.told, "a replay asks for other candidates"
+    assert resumed.state() == usual.state(), "a replay decides otherwise"
 
 
-def _outcome(candidate: Candidate) -> Outcome:
-    """Invent an outcome that depends on the rule alone."""
-    digest = hashlib.blake2b(str(candidate.rule).encode(), digest_size=4).digest()
-    kind = ("accepted", "accepted", "early_stopped", "failed")[digest[0] % 4]
-    score = digest[1] / 256 if kind == "accepted" else None
-    return Outcome(kind, key=digest.hex(), score=score)
+def _check_ends(make: Callable[[int, int], Searcher]) -> None:
+    """Check that a search ends although nothing is ever accepted."""
+    for kind in ("refused", Status.FAILED.value, Status.TIMED_OUT.value):
+        _Drive(make(BUDGET, 1), 7, lambda candidate, kind=kind: kind).run()  # type: ignore[misc]
+
+
+def _by_rule(candidate: Candidate) -> str:
+    """Say something of every kind, which depends on rule and fidelity alone."""
+    kinds = ("ok", "ok", "ok", "refused", "early_stopped", "diverged", "rejected", "failed")
+    return kinds[_digest(candidate)[0] % len(kinds)]
+
+
+def _digest(candidate: Candidate) -> bytes:
+    text = f"{candidate.rule} {candidate.fidelity}"
+    return hashlib.blake2b(text.encode(), digest_size=4).digest()
+
+
+@dataclass
+class _Drive:
+    """Runs a searcher as a search would: tells in order, begins no more than it needs."""
+
+    searcher: Searcher
+    ahead: int = 1
+    verdict: Verdict = _by_rule
+    told: list[tuple[Candidate, Outcome]] = field(default_factory=list)
+    queue: deque[tuple[Candidate, Outcome]] = field(default_factory=deque)
+    equals: dict[tuple[str, float], Outcome] = field(default_factory=dict)
+    pending: int = 0
+
+    def run(self, most: int = MOST_CANDIDATES) -> None:
+        while len(self.told) < most:
+            self._fill()
+            if not self.queue:
+                assert not self.searcher.ask(1), "it asks on after it has come to an end"
+                return
+            candidate, outcome = self.queue.popleft()
+            self.pending -= outcome.evaluated
+            if self.searcher.obsolete(candidate):
+                assert not outcome.evaluated, "an evaluation that it needed became obsolete"
+                self.searcher.cancel(candidate)
+                continue
+            lines = list(self.searcher.log)
+            self.searcher.tell(candidate, outcome)
+            self.told.append((candidate, outcome))
+            assert self.searcher.log[: len(lines)] == lines, "a line of its log has changed"
+        assert most < MOST_CANDIDATES, "it never ends"
+
+    def cancel(self) -> None:
+        for candidate, _ in self.queue:
+            self.searcher.cancel(candidate)
+
+    def state(self) -> tuple[str, list[str], str]:
+        """Return what it knows, as plain data."""
+        summary = json.dumps(self.searcher.summary(), allow_nan=False)
+        return summary, list(self.searcher.log), self.searcher.describe()
+
+    def _fill(self) -> None:
+        while (wanted := min(self.ahead, self.searcher.need) - self.pending) > 0:
+            asked = self.searcher.ask(wanted)
+            assert len(asked) <= wanted, "it returns more candidates than were asked for"
+            if not asked:
+                return
+            for candidate in asked:
+                outcome = self._outcome(candidate)
+                self.pending += outcome.evaluated
+                self.queue.append((candidate, outcome))
+
+    def _outcome(self, candidate: Candidate) -> Outcome:
+        kind = self.verdict(candidate)
+        if kind == "refused":
+            return Outcome(kind, reason="for the sake of the example")
+        key = str(candidate.rule)
+        if (known := self.equals.get((key, candidate.fidelity))) is not None:
+            return Outcome("duplicate", key, known.score, evaluation=known.evaluation)
+        score = _digest(candidate)[1] / 256 if kind in ("ok", "rejected") else None
+        evaluation = Evaluation(key, Status(kind), score=score, lr=candidate.lr or 0.1)
+        accepted = evaluation.status is Status.OK
+        outcome = Outcome(
+            "accepted" if accepted else kind, key, score if accepted else None, "", evaluation
+        )
+        self.equals[key, candidate.fidelity] = outcome
+        return outcome

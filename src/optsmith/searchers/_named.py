@@ -1,0 +1,34 @@
+"""The named searchers, and how one is found by name or in a user's file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from optsmith._errors import OptsmithError
+from optsmith._load import load
+from optsmith._registry import Registry
+from optsmith.searchers._base import Searcher
+from optsmith.searchers._mct import MonteCarloTree
+from optsmith.searchers._random import RandomSearch
+
+searchers: Registry[type[Searcher]] = Registry("search algorithm")
+searchers.add("mct", MonteCarloTree)
+searchers.add("random", RandomSearch)
+
+
+def find_searcher(text: str) -> type[Searcher]:
+    """Return a searcher's class by its name, or from `file.py:Class` or `package.module:Class`.
+
+    Raises:
+        OptsmithError: There is no such searcher.
+    """
+    if ":" in text:
+        found: type[Searcher] = load(text, "searcher", _is_searcher, OptsmithError)
+        return found
+    if text not in searchers:
+        raise OptsmithError(f"{searchers.unknown(text)}; your own is given as file.py:Class")
+    return searchers[text]
+
+
+def _is_searcher(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, Searcher) and value is not Searcher

@@ -1,0 +1,107 @@
+"""Evaluation context sent to each worker, and the jobs that it evaluates."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import torch
+
+from optsmith.evaluation import Evaluation, Status, evaluate_recipes
+from optsmith.execution import Executor, Lost
+from optsmith.optim import Baseline, Recipe, build, is_baseline
+from optsmith.rules import BUILT_IN, Operator, Rule, operators
+from optsmith.task import Stage, Task
+from optsmith.training import Stacking
+
+SEARCH, FINAL = "search", "final"
+"""The two stages of a protocol, as jobs name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Recipes to evaluate side by side, as plain data.
+
+    Attributes:
+        stage: Name of one of the context's stages.
+        recipes: Texts of rules or baselines.
+        fidelity: Share of the run's length.
+        block: Block of seeds.
+        lr: A fixed learning rate; None tunes one for each.
+    """
+
+    stage: str
+    recipes: tuple[str, ...]
+    fidelity: float = 1.0
+    block: int = 0
+    lr: float | None = None
+
+
+def user_operators() -> tuple[Mapping[str, Any], ...]:
+    """Return the operators that are not ours, field by field: pickling keeps only their name."""
+    return tuple(
+        {f.name: getattr(operator, f.name) for f in fields(Operator)}
+        for name, operator in operators.items()
+        if name not in BUILT_IN
+    )
+
+
+@dataclass(frozen=True)
+class Context:
+    """What evaluations need; the same for all jobs of an executor.
+
+    Attributes:
+        task: The task.
+        stages: The ways to evaluate, by name.
+        stacking: Which runs are trained together.
+        device: Where to train.
+        operators: The user's operators, field by field.
+    """
+
+    task: Task
+    stages: Mapping[str, Stage]
+    stacking: Stacking
+    device: str = "cpu"
+    operators: tuple[Mapping[str, Any], ...] = field(default_factory=user_operators)
+
+
+def prepare(context: Context) -> None:
+    """Make a new process ready for jobs: register the user's operators, and warm torch up."""
+    for declared in context.operators:
+        if declared["name"] not in operators:
+            operators.register(Operator(**declared))
+    # Torch imports what its first optimizer needs, a second's work, while the worker starts.
+    build(Baseline("sgd"), [torch.zeros(1, requires_grad=True)], lr=0.0, total_steps=1)
+
+
+def run_job(context: Context, job: Job) -> list[Evaluation]:
+    """Evaluate the recipes of a job."""
+    stage = context.stages[job.stage].at(job.fidelity, job.block, job.lr)
+    recipes = [_recipe(text) for text in job.recipes]
+    return evaluate_recipes(context.task, recipes, stage, context.device, context.stacking)
+
+
+def evaluate_all(
+    executor: Executor, stage: str, recipes: Iterable[Recipe | str]
+) -> Iterator[Evaluation]:
+    """Evaluate recipes on an executor that has nothing else to do; yield each as it is done."""
+    waiting: set[Hashable] = set()
+    for text in dict.fromkeys(map(str, recipes)):
+        waiting.add(text)
+        executor.submit(text, Job(stage, (text,)))
+    while waiting:
+        for key, result in executor.wait():
+            waiting.remove(key)
+            yield lost_evaluation(str(key), result) if isinstance(result, Lost) else result[0]
+
+
+def lost_evaluation(recipe: str, lost: Lost) -> Evaluation:
+    """Return the record of an evaluation that did not come back."""
+    status = Status.TIMED_OUT if lost.reason == "timed_out" else Status.FAILED
+    return Evaluation(recipe, status, seconds=lost.seconds, error=lost.message)
+
+
+def _recipe(text: str) -> Recipe:
+    # Not by name: a text that a recipe prints is never a name of the zoo.
+    return Baseline.parse(text) if is_baseline(text) else Rule.parse(text)
