@@ -1,4 +1,4 @@
-"""APGD: its checkpoints, its halving, and the reference implementation."""
+"""APGD: checkpoints, step sizes, and comparison with the reference implementation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from optsmith.adversarial._look import Seen
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        # One directory for all test files, so that the network is trained once.
+        # One cache directory for all test files, so that the network is trained once.
         patch.setenv("OPTSMITH_CACHE", str(tmp_path_factory.getbasetemp() / "robust"))
         return robust_digits()
 
 
-def test_checkpoints_are_the_paper_s():
+def test_checkpoints_match_the_paper():
     assert sorted(checkpoints(100)) == [23, 42, 58, 71, 81, 88, 94, 100]
     assert sorted(checkpoints(20)) == [5, 9, 12, 15, 17, 18, 19, 20]
     assert checkpoints(1) == {1}
@@ -52,7 +52,7 @@ def test_steps_shrink_until_the_peak_is_found(norm):
 
 
 def drive(losses: list[list[float]], steps: int) -> tuple[ApgdStepper, list[list[float]]]:
-    """Show a stepper given losses, one row a point, and return the lengths it steps by."""
+    """Run a stepper on given losses, one row per step; return the step sizes after each step."""
     count = len(losses[0])
     points = torch.full((count, 1, 1, 1), 0.5)
     ball = Ball(points, 0.1)
@@ -65,33 +65,35 @@ def drive(losses: list[list[float]], steps: int) -> tuple[ApgdStepper, list[list
     return stepper, lengths
 
 
-def test_each_image_s_step_is_halved_by_its_own_losses():
+def test_step_sizes_are_halved_per_image():
     """Of 20 steps, the first checkpoints are after steps 5 and 9."""
     rising = [float(i) for i in range(11)]
     mostly = [0, 1, 2, 3, 4, 3.5, 6, 7, 8, 9, 10]  # 4 of 5 rises: 80 % is enough
     falling = [-float(i) for i in range(11)]
     _, lengths = drive([list(row) for row in zip(rising, mostly, falling, strict=True)], 20)
-    assert lengths[4] == [0.2, 0.2, 0.2]  # before the sixth step nothing is checked
+    assert lengths[4] == [0.2, 0.2, 0.2]  # no check before the sixth step
     assert lengths[5] == [0.2, 0.2, 0.1]
     assert lengths[9] == [0.2, 0.2, 0.05]
 
 
-def test_a_step_that_stays_and_gains_nothing_is_halved():
-    """Three of four steps rise after the first checkpoint, but never above the best so far."""
+def test_a_step_size_without_progress_is_halved():
+    """Three of four steps increase the loss after the first checkpoint, but not above the best."""
     losses = [0, 1, 2, 3, 4, 9, 5, 6, 7, 8, 8]
     _, lengths = drive([[float(loss)] for loss in losses], 20)
     assert lengths[8] == [0.2]
     assert lengths[9] == [0.1]
 
 
-def test_a_halved_image_goes_back_to_its_best_point():
+def test_an_image_is_reset_to_its_best_point_when_halved():
     losses = [5.0, 4.0, 3.0, 2.0, 1.0, 0.0]
     stepper, lengths = drive([[loss] for loss in losses], 20)
     assert lengths[-1] == [0.1]
-    assert stepper.before.item() == 0.5  # the last step left from the start, which was best
+    assert (
+        stepper.before.item() == 0.5
+    )  # the last step started from the initial point, which was best
 
 
-def test_early_exit_loses_nothing(digits):
+def test_early_exit_gives_the_same_successes(digits):
     model, (images, labels) = digits
     some = images[:60], labels[:60]
     full = apgd(model, *some, 0.15, 15)
@@ -111,7 +113,7 @@ def test_apgd_is_at_least_as_good_as_pgd(digits):
 
 @pytest.mark.parametrize(("norm", "eps"), [("linf", 0.15), ("l2", 0.6)])
 def test_apgd_succeeds_as_often_as_the_reference(digits, norm, eps):
-    """Rates of one seed spread by a percent or so, best losses by far less."""
+    """Success rates vary by about 1 % between seeds, best losses by far less."""
     base = pytest.importorskip("pyautoattack.autopgd_base", reason="pyautoattack not installed")
     model, (images, labels) = digits
     images, labels = images[:300], labels[:300]

@@ -1,4 +1,4 @@
-"""Attacks by a rule and by PGD: where they go, what they keep, what they refuse."""
+"""Attacks with a rule and with PGD: steps, results and invalid arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def some_images(count: int = 12, seed: int = 0):
 
 
 class Halfspace(nn.Module):
-    """Two classes on either side of a plane; class 0 where `weights · x` is positive."""
+    """A linear classifier of two classes; class 0 where `weights · x` is positive."""
 
     def __init__(self, weights):
         super().__init__()
@@ -60,8 +60,8 @@ def test_images_stay_in_the_ball_and_the_box(rule, norm, random_start):
     assert result.losses.isfinite().all()
 
 
-def test_the_sign_rule_goes_to_the_far_corner_of_the_ball():
-    """The loss of class 0 rises against the weights: the answer is known in closed form."""
+def test_the_sign_rule_reaches_the_corner_of_the_ball():
+    """The loss of class 0 rises against the weights, so the optimum has a closed form."""
     weights = torch.randn(1, 3, 3, generator=torch.Generator().manual_seed(1))
     images = torch.full((4, 1, 3, 3), 0.5)
     labels = torch.zeros(4, dtype=torch.int64)
@@ -71,7 +71,7 @@ def test_the_sign_rule_goes_to_the_far_corner_of_the_ball():
     assert torch.equal(away.images, images)  # the best point of a descent is its start
 
 
-def test_each_step_is_the_rule_inside_the_projection():
+def test_each_step_applies_the_rule_and_the_projection():
     images, labels = some_images()
     model, eps, lr = small_net().eval(), 0.2, 0.07
     result = attack(model, images, labels, "ld*m1", eps, 3, lr=lr)
@@ -89,7 +89,7 @@ def test_each_step_is_the_rule_inside_the_projection():
 
 
 @pytest.mark.parametrize(("norm", "eps"), [("linf", 0.05), ("l2", 0.2)])
-def test_what_is_kept_is_the_best_point_visited(norm, eps):
+def test_the_best_point_visited_is_returned(norm, eps):
     images, labels = some_images(40)
     model = small_net().eval()
     result = attack(model, images, labels, "sign(g)", eps, 8, lr=0.5, norm=norm)
@@ -102,7 +102,7 @@ def test_what_is_kept_is_the_best_point_visited(norm, eps):
     assert result.success_rate == result.success.sum() / 40
 
 
-def test_an_update_that_is_not_finite_leaves_the_pixel():
+def test_a_non_finite_update_leaves_the_pixel_unchanged():
     images, labels = some_images()
     model = small_net().eval()
     assert torch.equal(attack(model, images, labels, "log(g - g)", 0.2, 3, lr=1.0).images, images)
@@ -119,7 +119,7 @@ def test_an_update_that_is_not_finite_leaves_the_pixel():
 
 
 @pytest.mark.parametrize("rule", ["sign(g)", "drop(m1)", "attack3"])
-def test_batches_and_neighbours_change_nothing(rule):
+def test_results_depend_neither_on_batch_size_nor_on_other_images(rule):
     images, labels = some_images(11)
     settings = {"lr": 0.1, "random_start": True, "seed": 3}
     whole = attack(small_net(), images, labels, rule, 0.2, 5, **settings)
@@ -129,7 +129,7 @@ def test_batches_and_neighbours_change_nothing(rule):
 
 
 @pytest.mark.parametrize("rule", ["sign(g)", "drop(m1)", "Adam"])
-def test_early_exit_saves_steps_and_loses_nothing(rule):
+def test_early_exit_saves_steps_with_the_same_successes(rule):
     images, labels = some_images(40)
     settings = {"lr": 0.03, "seed": 5}
     full = attack(small_net(), images, labels, rule, 0.2, 6, **settings)
@@ -154,7 +154,7 @@ def test_seeds_decide_the_random_start_and_the_masks():
         assert not torch.equal(one, three)
 
 
-def test_the_model_is_left_as_it_was():
+def test_mode_and_gradients_of_the_model_are_unchanged():
     images, labels = some_images()
     model = small_net()
     model[2].eval()
@@ -175,7 +175,7 @@ def test_pgd_is_the_sign_rule():
     assert torch.equal(one.images, two.images)
 
 
-def test_pgd_in_l2_takes_steps_of_the_length_it_says():
+def test_pgd_in_l2_takes_steps_of_the_given_size():
     images = torch.full((5, 2, 5, 5), 0.5)
     result = pgd(
         small_net(), images, torch.zeros(5).long(), 1.0, 1, lr=0.25, norm="l2", random_start=False
@@ -213,30 +213,33 @@ def test_random_points_fill_the_ball(norm):
 IMAGES, LABELS = some_images(3)
 GOOD = {"images": IMAGES, "labels": LABELS, "rule": "g", "eps": 0.1, "steps": 2, "lr": 0.1}
 BAD = [
-    ({"images": IMAGES * 255}, r"images are numbers in \[0, 1\], but these reach from .* to 25"),
-    ({"images": IMAGES - 0.5}, r"reach from -0\."),
-    ({"images": IMAGES * math.nan}, "reach from nan"),
+    ({"images": IMAGES * 255}, r"images must be numbers in \[0, 1\], not from .* to 25"),
+    ({"images": IMAGES - 0.5}, r"not from -0\."),
+    ({"images": IMAGES * math.nan}, "not from nan"),
     ({"images": (IMAGES * 255).byte()}, "divide by 255"),
-    ({"images": IMAGES[0]}, r"the shape \(count, channels, height, width\), not \(2, 5, 5\)"),
+    ({"images": IMAGES[0]}, r"be of shape \(count, channels, height, width\), not \(2, 5, 5\)"),
     ({"images": IMAGES[:0], "labels": LABELS[:0]}, r"not \(0, 2, 5, 5\)"),
-    ({"labels": LABELS[:2]}, r"labels are 3 whole numbers.* of shape \(2,\)"),
+    ({"labels": LABELS[:2]}, r"labels must be 3 integers, one per image.* of shape \(2,\)"),
     ({"labels": LABELS.float()}, "not torch.float32"),
-    ({"labels": LABELS - 5}, "labels are classes from 0, not -"),
-    ({"labels": torch.tensor([0, 1, 3])}, r"the model has 3 classes, so labels are 0 … 2, not 3"),
+    ({"labels": LABELS - 5}, "labels must be class indices from 0, not -"),
+    (
+        {"labels": torch.tensor([0, 1, 3])},
+        r"the model has 3 classes, so labels must be 0 … 2, not 3",
+    ),
     ({"eps": 0}, "eps, the radius of an attack, must be above 0"),
     ({"eps": math.nan}, "eps"),
-    ({"steps": 0}, "steps must be a whole number from 1, not 0"),
-    ({"steps": 2.5}, "steps must be a whole number"),
+    ({"steps": 0}, "steps must be a positive integer, not 0"),
+    ({"steps": 2.5}, "steps must be a positive integer"),
     ({"lr": 0.0}, "lr must be above 0"),
-    ({"norm": "l7"}, 'a norm is one of linf, l2, not "l7"'),
-    ({"batch_size": 0}, "batch_size must be a whole number from 1"),
-    ({"model": lambda x: x}, r"a row of logits an image, of shape \(3, classes\), not \(3, 2, 5"),
+    ({"norm": "l7"}, 'norm must be one of linf, l2, not "l7"'),
+    ({"batch_size": 0}, "batch_size must be a positive integer"),
+    ({"model": lambda x: x}, r"of shape \(3, classes\), one row per image, not \(3, 2, 5"),
     ({"model": lambda x: "no"}, "not str"),
 ]
 
 
 @pytest.mark.parametrize(("change", "message"), BAD)
-def test_what_makes_no_sense_is_refused_in_one_sentence(change, message):
+def test_invalid_arguments_are_refused_in_one_sentence(change, message):
     with pytest.raises(TaskError, match=message) as caught:
         attack(**{"model": small_net(), **GOOD, **change})
     assert "\n" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""Checkpoints of robust networks: every form in which they are published, and wrong ones."""
+"""Checkpoints of robust networks: every published format, and invalid files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NORMALISED = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_of_file_is_read(form, tmp_path):
+def test_every_published_format_is_loaded(form, tmp_path):
     model = tiny().eval()
     torch.save(FORMS[form](model.state_dict()), tmp_path / "weights.pt")
     loaded = load_checkpoint(tmp_path / "weights.pt", tiny())
@@ -79,7 +79,7 @@ def test_a_normalisation_in_the_file_is_used(form, tmp_path):
     torch.testing.assert_close(other(IMAGES), model((IMAGES - 0.1) / 0.3))
 
 
-def test_weights_that_do_not_fit_are_named(tmp_path):
+def test_mismatched_weights_are_named(tmp_path):
     path = tmp_path / "weights.pt"
     weights = tiny().state_dict()
 
@@ -90,31 +90,31 @@ def test_weights_that_do_not_fit_are_named(tmp_path):
         assert "\n" not in str(caught.value)
 
     missing = {name: value for name, value in weights.items() if name != "conv2.bias"}
-    refuse(missing, 'has no "conv2.bias", which LeNet5 needs')
+    refuse(missing, 'has no "conv2.bias", which LeNet5 requires')
     refuse({**weights, "conv9.bias": torch.ones(1)}, 'has "conv9.bias", which LeNet5 does not')
     refuse({**weights, "conv2.bias": torch.ones(7)}, r'"conv2.bias" in .* \(7,\), .* \(3,\)')
-    refuse({"optimizer": {}}, "has no weights: a state dict is expected")
-    refuse({"state_dict": {"w": 3}}, "has no weights")
-    refuse([1, 2], "has no weights")
+    refuse({"optimizer": {}}, "has no state dict, neither at the top level nor under")
+    refuse({"state_dict": {"w": 3}}, "has no state dict")
+    refuse([1, 2], "has no state dict")
 
 
-def test_files_that_cannot_be_read_are_named(tmp_path):
+def test_unreadable_files_are_named(tmp_path):
     with pytest.raises(DataError, match=r"cannot read the checkpoint .*: No such file"):
         load_checkpoint(tmp_path / "none.pt", "lenet-5")
     (tmp_path / "text.pt").write_text("no weights here")
-    with pytest.raises(DataError, match="is not a file of weights"):
+    with pytest.raises(DataError, match="is not a checkpoint"):
         load_checkpoint(tmp_path / "text.pt", "lenet-5")
     torch.save(tiny(), tmp_path / "code.pt")  # a whole module: loading it would run code
-    with pytest.raises(DataError, match="is not a file of weights") as caught:
+    with pytest.raises(DataError, match="is not a checkpoint") as caught:
         load_checkpoint(tmp_path / "code.pt", "lenet-5")
     assert "\n" not in str(caught.value)
     with pytest.raises(OptsmithError, match='did you mean "wide-resnet-28-10"'):
         load_checkpoint(tmp_path / "none.pt", "wideresnet-28-10")
-    with pytest.raises(DataError, match="mean and std go together"):
+    with pytest.raises(DataError, match="mean and std must be given together"):
         load_checkpoint(tmp_path / "none.pt", "lenet-5", mean=[0.1])
 
 
-def test_files_without_batch_counts_are_read(tmp_path):
+def test_files_without_batch_counts_are_loaded(tmp_path):
     model = WideResNet(10, 1).eval()
     weights = {n: v for n, v in model.state_dict().items() if "num_batches" not in n}
     torch.save(weights, tmp_path / "old.pt")
@@ -170,7 +170,7 @@ def test_wide_networks_have_the_published_number_of_parameters(name, millions):
 
 
 def test_a_strided_silu_block_is_padded_at_the_end():
-    """As TensorFlow's "SAME" does; padding on both sides would see other pixels."""
+    """As TensorFlow's "SAME" does; padding on both sides would give other values."""
     block = SiluWideResNet(10, 1).layer[1].block[0].eval()
     one = torch.zeros(1, 16, 8, 8)
     one[..., 0, 0] = 1.0
@@ -178,7 +178,7 @@ def test_a_strided_silu_block_is_padded_at_the_end():
     assert block(one).shape == (1, 32, 4, 4)
 
 
-def test_a_normalised_model_moves_with_its_numbers():
+def test_mean_and_std_are_buffers_that_move_with_the_model():
     model = Normalised(tiny(), [0.5], [0.25]).double()
     assert model(IMAGES.double()).dtype == torch.float64
 
@@ -194,7 +194,7 @@ def cifar():
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_published_networks_have_their_measured_accuracy(name, cifar):
+def test_published_networks_have_the_expected_accuracy(name, cifar):
     file, accuracy = PUBLISHED[name]
     path = SHARED / "robust_cifar10" / file
     if not path.is_file():
@@ -206,7 +206,7 @@ def test_published_networks_have_their_measured_accuracy(name, cifar):
     assert 100 * right.item() == pytest.approx(accuracy, abs=0.11)
 
 
-def test_the_mnist_network_has_its_measured_accuracy():
+def test_the_mnist_network_has_the_expected_accuracy():
     path = SHARED / "robust_mnist" / "mnist_lenet5_advtrained.pt"
     if not path.is_file() or not (SHARED / "mnist").is_dir():
         pytest.skip("the network or MNIST is not on this machine")

@@ -1,4 +1,4 @@
-"""Adversarial training, and the network that needs no download."""
+"""Adversarial training, and the network trained on digits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def small() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
 
 
-def test_training_against_attacks_makes_a_model_robust():
+def test_adversarial_training_makes_a_model_robust():
     images, labels = stripes(512, 0)
     test, classes = stripes(256, 1)
     robust, plain = small(), small()
@@ -42,12 +42,12 @@ def test_training_against_attacks_makes_a_model_robust():
     train_robust(plain, images, labels, 1e-6, epochs=12, attack_steps=1, lr=1e-2)
     rates = [pgd(m, test, classes, 0.1, 10).success_rate for m in (robust, plain)]
     assert rates[0] < rates[1] - 0.05
-    assert history[-1] < 0.66  # below log 2, that of a coin
+    assert history[-1] < 0.66  # below log 2, the loss of guessing
     assert len(history) == 12
     assert not robust.training
 
 
-def test_training_depends_on_its_seed_alone():
+def test_training_depends_on_the_seed_only():
     images, labels = stripes(64, 0)
     weights = []
     for seed in (0, 0, 1):
@@ -67,7 +67,7 @@ def test_bad_settings_are_refused():
         train_robust(small(), images * 16, labels, 0.1, epochs=1)
 
 
-def test_the_digits_network_is_robust_and_kept(cache, monkeypatch):
+def test_the_digits_network_is_robust_and_cached(cache, monkeypatch):
     state = torch.get_rng_state()
     model, (images, labels) = robust_digits()
     assert torch.equal(state, torch.get_rng_state())
@@ -83,7 +83,7 @@ def test_the_digits_network_is_robust_and_kept(cache, monkeypatch):
         assert torch.equal(value, again.state_dict()[name])
 
 
-def test_a_damaged_or_unwritable_cache_is_no_obstacle(tmp_path, monkeypatch):
+def test_a_damaged_or_read_only_cache_is_tolerated(tmp_path, monkeypatch):
     trained = []
     monkeypatch.setattr(_digits, "train_robust", lambda *_, **__: trained.append(1))
     monkeypatch.setenv("OPTSMITH_CACHE", str(tmp_path))

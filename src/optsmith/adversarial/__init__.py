@@ -1,4 +1,4 @@
-"""Adversarial attacks on image classifiers: by any rule, by PGD and by APGD; robust networks."""
+"""Adversarial attacks on image classifiers (update rules, PGD, APGD), and robust networks."""
 
 from optsmith.adversarial._apgd import apgd
 from optsmith.adversarial._architectures import Architecture, architectures

@@ -1,4 +1,4 @@
-"""APGD: steps that halve by themselves.
+"""Auto-PGD (APGD): projected gradient descent with an adaptive step size.
 
 Croce, Hein: Reliable evaluation of adversarial robustness with an ensemble of diverse
 parameter-free attacks, ICML 2020.
@@ -16,17 +16,17 @@ from optsmith.adversarial._look import BATCH, Model, Seen
 from optsmith.adversarial._result import AttackResult
 
 MOMENTUM = 0.75
-"""Share of the new step; the rest is the last change."""
+"""Weight of the new step; the previous step has the rest."""
 
 IMPROVING = 0.75
-"""Share of the steps between checkpoints that must have raised the loss."""
+"""Share of the steps between checkpoints that must increase the loss, or the step is halved."""
 
 CHECKED = (22, 41, 57, 70, 80, 87, 93, 99)
-"""Percent of the run after which a step is checked: windows of 22 %, each 3 % shorter, 6 % last."""
+"""Checkpoints in percent of the run: windows of 22 %, each 3 % shorter, at least 6 %."""
 
 
 def checkpoints(steps: int) -> frozenset[int]:
-    """Return the steps after which the length of a step is checked."""
+    """Return the steps after which the step size is checked."""
     return frozenset(percent * steps // 100 + 1 for percent in CHECKED)
 
 
@@ -44,27 +44,28 @@ def apgd(
     early_exit: bool = False,
     device: str | torch.device | None = None,
 ) -> AttackResult:
-    """Attack by APGD on the cross-entropy, which has no learning rate.
+    """Attack images with APGD on the cross-entropy; there is no learning rate to choose.
 
-    The first step is twice the radius. At each checkpoint an image's step is halved, and the image
-    goes back to its best point so far, when fewer than three quarters of the steps since the last
-    checkpoint raised its loss, or when neither its step nor its best loss changed there.
+    The initial step size is twice the radius. At each checkpoint, the step size of an image is
+    halved and the image is reset to its best point so far if fewer than three quarters of the steps
+    since the last checkpoint increased its loss, or if neither its step size nor its best loss
+    changed since then.
 
     Args:
-        model: As for `attack`, like all that is not said here.
-        images: The images.
+        model: Maps images in [0, 1] to logits; it is run in evaluation mode.
+        images: Images in [0, 1], of shape (count, channels, height, width).
         labels: Their true classes.
         eps: Radius of the ball.
-        steps: Steps.
+        steps: Number of steps.
         norm: `linf` or `l2`.
         random_start: Whether to start from a random point of the ball.
         seed: Seed of the random start.
-        batch_size: Images at a time.
-        early_exit: Whether an image is left alone once it is misclassified.
-        device: Where to compute.
+        batch_size: Images per batch.
+        early_exit: Whether to stop attacking an image once it is misclassified.
+        device: Device to compute on; defaults to the device of the model.
 
     Raises:
-        TaskError: Images, labels or a setting make no sense.
+        TaskError: Images, labels or a setting are invalid.
     """
     settings = Settings(
         eps=eps,
@@ -80,12 +81,12 @@ def apgd(
 
 
 class ApgdStepper:
-    """Steps of APGD; each image has its own length of a step.
+    """Stepper of APGD, with a step size per image.
 
     Args:
-        points: Where the batch starts.
+        points: Starting points of the batch.
         eps: Radius of the ball.
-        steps: Length of the run.
+        steps: Number of steps of the run.
     """
 
     def __init__(self, points: Tensor, eps: float, steps: int) -> None:
@@ -118,7 +119,7 @@ class ApgdStepper:
         return ball.project(points + change)
 
     def _note(self, t: int, points: Tensor, seen: Seen) -> None:
-        """Remember what came of the last step."""
+        """Record the outcome of the last step."""
         if t == 1:
             self.checked_loss = seen.losses
         else:
@@ -132,7 +133,7 @@ class ApgdStepper:
         self.best_slopes = torch.where(rows, seen.slopes, self.best_slopes)
 
     def _check(self) -> Tensor:
-        """Halve the steps that are too long, and return which those are."""
+        """Halve the step sizes that are too large; return a mask of these images."""
         stuck = ~self.halved & (self.best_loss <= self.checked_loss)
         weak = (self.rises < IMPROVING * self.since) | stuck
         self.lengths = torch.where(weak, self.lengths / 2, self.lengths)
@@ -141,7 +142,7 @@ class ApgdStepper:
         return weak
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some of the images alone."""
+        """Drop the state of all images but `rows`."""
         for name in (
             *("lengths", "before", "best", "best_slopes", "best_loss", "last_loss"),
             *("rises", "checked_loss", "halved"),

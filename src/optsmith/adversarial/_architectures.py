@@ -1,4 +1,4 @@
-"""The networks whose checkpoints can be loaded, by name."""
+"""Registry of the architectures whose checkpoints can be loaded."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from optsmith.adversarial._wide_resnet import SiluWideResNet, WideResNet
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A network whose weights come in a file.
+    """A network architecture whose weights are loaded from a checkpoint.
 
     Attributes:
-        name: Its name.
-        make: Makes it, with any weights.
-        mean: Of each channel, when images are normalised and the file does not say how.
-        std: Of each channel.
+        name: Name in the registry.
+        make: Returns a new network with arbitrary weights.
+        mean: Mean per channel for normalisation, unless the checkpoint has its own; empty for none.
+        std: Standard deviation per channel.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Architecture:
 
 
 architectures: Registry[Architecture] = Registry("architecture")
-"""The architectures by name."""
+"""Architectures by name."""
 
 _OF_IMAGENET = ((0.485, 0.456, 0.406), (0.225, 0.225, 0.225))
 _OF_CIFAR = (CIFAR_MEAN, CIFAR_STD)

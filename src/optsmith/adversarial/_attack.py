@@ -1,4 +1,4 @@
-"""Attacks by a rule, the step inside the projection: `x <- Proj(x + lr * rule(gradient))`."""
+"""Attacks with an update rule, `x <- Proj(x + lr * rule(gradient))`, and PGD."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ def attack(
     early_exit: bool = False,
     device: str | torch.device | None = None,
 ) -> AttackResult:
-    """Look for images near the given ones that a model misclassifies, climbing by an update rule.
+    """Attack images with an update rule: maximise the loss within a ball around each image.
 
     Each step adds `lr * rule(gradient)`, where the gradient is that of the image's own
-    cross-entropy, and projects onto the ball around the original and the box [0, 1]. Where the
-    update is not finite, the pixel stays as it is. The best point visited is kept. An image's
-    result does not depend on the others, nor on the size of the batches, up to rounding.
+    cross-entropy, and projects onto the ball around the original image and the box [0, 1]. Pixels
+    with a non-finite update are left unchanged. The best point visited is returned. Up to rounding,
+    the result of an image depends neither on the other images nor on the batch size.
 
     Args:
-        model: Maps images in [0, 1] to logits; it is run in its evaluation mode.
-        images: Of shape (count, channels, height, width), in [0, 1].
+        model: Maps images in [0, 1] to logits; it is run in evaluation mode.
+        images: Images in [0, 1], of shape (count, channels, height, width).
         labels: Their true classes.
         rule: The rule, its text, or its name in the zoo.
         eps: Radius of the ball.
-        steps: Steps, which is also the length of the run for the rule's decays.
+        steps: Number of steps; also `total_steps` of the rule's decays.
         lr: Learning rate.
         norm: `linf` or `l2`.
-        random_start: Whether to start from a random point of the ball rather than the original.
+        random_start: Whether to start from a random point of the ball instead of the original.
         seed: Seed of the random start and of `drop` masks.
-        batch_size: Images at a time.
-        early_exit: Whether an image is left alone once it is misclassified.
-        device: Where to compute; None is where the model is.
+        batch_size: Images per batch.
+        early_exit: Whether to stop attacking an image once it is misclassified.
+        device: Device to compute on; defaults to the device of the model.
 
     Raises:
-        TaskError: Images, labels or a setting make no sense.
+        TaskError: Images, labels or a setting are invalid.
         RuleError: The text is not a rule.
     """
     settings = Settings(
@@ -94,26 +94,27 @@ def pgd(
     early_exit: bool = False,
     device: str | torch.device | None = None,
 ) -> AttackResult:
-    """Attack by projected gradient descent: steps of one length along the sign of the gradient.
+    """Attack images with projected gradient descent (PGD) with a constant step size.
 
-    For `l2` along the gradient itself. For `linf` it is `attack` with the rule `sign(g)`.
+    Steps follow the sign of the gradient for `linf`, as `attack` does with the rule `sign(g)`, and
+    the normalised gradient for `l2`.
 
     Args:
-        model: As for `attack`, like all that is not said here.
-        images: The images.
+        model: Maps images in [0, 1] to logits; it is run in evaluation mode.
+        images: Images in [0, 1], of shape (count, channels, height, width).
         labels: Their true classes.
         eps: Radius of the ball.
-        steps: Steps.
-        lr: Length of a step; None is 2.5 * eps / steps, which can cross the ball.
+        steps: Number of steps.
+        lr: Step size; defaults to 2.5 * eps / steps, enough to cross the ball.
         norm: `linf` or `l2`.
         random_start: Whether to start from a random point of the ball.
         seed: Seed of the random start.
-        batch_size: Images at a time.
-        early_exit: Whether an image is left alone once it is misclassified.
-        device: Where to compute.
+        batch_size: Images per batch.
+        early_exit: Whether to stop attacking an image once it is misclassified.
+        device: Device to compute on; defaults to the device of the model.
 
     Raises:
-        TaskError: Images, labels or a setting make no sense.
+        TaskError: Images, labels or a setting are invalid.
     """
     settings = Settings(
         eps=eps,
@@ -131,14 +132,14 @@ def pgd(
 
 
 class RuleStepper:
-    """Steps by a rule, which has its state for each pixel.
+    """Stepper that applies an update rule, with the rule's state per pixel.
 
     Args:
-        program: The rule.
-        points: Where the batch starts.
-        first: Number of its first image, so that `drop` masks do not depend on batches.
+        program: The compiled rule.
+        points: Starting points of the batch.
+        first: Index of its first image, so that `drop` masks do not depend on the batch size.
         lr: Learning rate.
-        steps: Length of the run.
+        steps: Number of steps of the run.
         seed: Seed of `drop` masks.
     """
 
@@ -162,16 +163,16 @@ class RuleStepper:
         return ball.project(torch.where(moved.isfinite(), moved, points))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some of the images alone."""
+        """Drop the state of all images but `rows`."""
         self.state = tuple(tensor[rows] for tensor in self.state)
         self.elements = self.elements[rows]
 
 
 class DirectionStepper:
-    """Steps of one length along the steepest direction.
+    """Stepper of PGD: constant step size along the direction of steepest ascent.
 
     Args:
-        length: Of a step, in the norm of the ball.
+        length: Step size in the norm of the ball.
     """
 
     def __init__(self, length: float) -> None:
@@ -182,11 +183,11 @@ class DirectionStepper:
         return ball.project(points + self.length * steepest(seen.slopes, ball.norm))
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some of the images alone; there is nothing to forget."""
+        """Do nothing: there is no state per image."""
 
 
 def steepest(gradients: Tensor, norm: str) -> Tensor:
-    """Return the direction of length 1 in a norm along which the loss rises most."""
+    """Return the direction of steepest ascent, of length 1 in the given norm."""
     return gradients.sign() if norm == "linf" else gradients / lengths(gradients)
 
 

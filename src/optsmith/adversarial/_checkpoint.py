@@ -1,4 +1,4 @@
-"""Checkpoints: a state dict in a file, in the forms in which robustness papers publish them."""
+"""Loads checkpoints of robust networks, in the formats in which papers publish them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from optsmith.adversarial._architectures import Architecture, architectures
 from optsmith.adversarial._normalised import Normalised
 
 NESTS = ("state_dict", "model_state_dict", "model", "net", "last")
-"""Names under which files keep the weights beside other things."""
+"""Keys under which files nest the state dict."""
 
 PREFIXES = ("module.", "model.", "1.")
-"""What wrappers put before every name; a number when a model is a pair: normalise, classify."""
+"""Prefixes that wrappers add to every name; `1.` is a `Sequential` of normalisation and model."""
 
 NORMALISATION = (
     ("mu", "sigma"),
@@ -27,10 +27,10 @@ NORMALISATION = (
     ("normalize.mean", "normalize.std"),
     ("0.mean", "0.std"),
 )
-"""Names that files give to mean and spread of the channels."""
+"""Names of the mean and the standard deviation per channel."""
 
 UNUSED = ("sub_block1.",)
-"""Weights that published files carry but no forward pass uses (Carmon2019 and its heirs)."""
+"""Weights in published files that no forward pass uses (Carmon2019 and its derivatives)."""
 
 
 def load_checkpoint(
@@ -40,25 +40,25 @@ def load_checkpoint(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> nn.Module:
-    """Return a model that maps images in [0, 1] to logits, with the weights of a file.
+    """Return a model with the weights of a checkpoint; it maps images in [0, 1] to logits.
 
-    Takes plain state dicts and those nested under `state_dict` and the like, with or without the
-    `module.` that DataParallel puts before names. Images are normalised as `mean` and `std` say,
-    else as the file says (`mu`, `sigma`), else as is usual for the architecture, if at all. Nothing
-    in the file is executed.
+    Plain state dicts and state dicts nested under `state_dict` or a similar key are supported, with
+    or without DataParallel's `module.` prefix. Images are normalised with `mean` and `std` if
+    given, else with the values in the file (`mu`, `sigma`), else with the architecture's defaults,
+    if it has any. No code in the file is executed.
 
     Args:
-        path: The file.
-        architecture: A name in `architectures`, or the module that the weights belong to.
-        mean: Of each channel, when images are to be normalised.
-        std: Of each channel.
+        path: Path of the checkpoint.
+        architecture: A name in `architectures`, or the module to load the weights into.
+        mean: Mean per channel for normalisation.
+        std: Standard deviation per channel.
 
     Returns:
-        The model on the CPU, in its evaluation mode.
+        The model, on the CPU and in evaluation mode.
 
     Raises:
-        OptsmithError: There is no architecture of that name.
-        DataError: The file is not there or cannot be read, or the weights do not fit.
+        OptsmithError: The name of the architecture is unknown.
+        DataError: The file does not exist or cannot be read, or the weights do not match.
     """
     if isinstance(architecture, str):
         if architecture not in architectures:
@@ -67,9 +67,9 @@ def load_checkpoint(
     else:
         known = Architecture(type(architecture).__name__, lambda: architecture)
     if (mean is None) != (std is None):
-        raise DataError("mean and std go together: give both or none")
+        raise DataError("mean and std must be given together")
     weights = _unwrap(_read(Path(path)), Path(path))
-    with torch.random.fork_rng([]):  # first weights are drawn, to be thrown away
+    with torch.random.fork_rng([]):  # the initial weights are random and will be replaced
         model = known.make()
     weights, given = _names(weights, set(model.state_dict()))
     _fill(model, weights, Path(path), known.name)
@@ -89,11 +89,11 @@ def _read(path: Path) -> Any:
         raise DataError(f"cannot read the checkpoint {path}: {error.strerror}") from None
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         reason = str(error).partition("\n")[0][:200]
-        raise DataError(f"{path} is not a file of weights that torch loads: {reason}") from None
+        raise DataError(f"{path} is not a checkpoint that torch can load: {reason}") from None
 
 
 def _unwrap(found: Any, path: Path) -> dict[str, Tensor]:
-    """Return the weights from whatever they are kept in."""
+    """Return the state dict, from inside nested mappings and lists of one item."""
     for _ in range(4):
         if isinstance(found, list | tuple) and len(found) == 1:
             found = found[0]
@@ -106,12 +106,12 @@ def _unwrap(found: Any, path: Path) -> dict[str, Tensor]:
             break
         found = found[inner]
     raise DataError(
-        f"{path} has no weights: a state dict is expected, or one under {', '.join(NESTS)}"
+        f"{path} has no state dict, neither at the top level nor under {', '.join(NESTS)}"
     )
 
 
 def _names(weights: dict[str, Tensor], wanted: set[str]) -> tuple[dict[str, Tensor], list[Tensor]]:
-    """Return weights without prefixes, and the normalisation apart when the file has one."""
+    """Return the weights without prefixes, and mean and std separately if the file has them."""
     given: list[Tensor] = []
     while True:
         for pair in NORMALISATION:
@@ -127,20 +127,20 @@ def _names(weights: dict[str, Tensor], wanted: set[str]) -> tuple[dict[str, Tens
 
 
 def _fill(model: nn.Module, weights: dict[str, Tensor], path: Path, name: str) -> None:
-    """Put weights into a model; every one must be there and fit."""
+    """Load weights into a model; names and shapes must match."""
     wanted = model.state_dict()
     for key in wanted:
-        # Old files do not count the batches; nothing but training reads it.
+        # Missing in old files, and used in training only.
         if key not in weights and not key.endswith("num_batches_tracked"):
-            raise DataError(f'{path} has no "{key}", which {name} needs')
+            raise DataError(f'{path} has no "{key}", which {name} requires')
     for key, tensor in weights.items():
         if key.startswith(UNUSED):
             continue
         if key not in wanted:
-            raise DataError(f'{path} has "{key}", which {name} does not')
+            raise DataError(f'{path} has "{key}", which {name} does not have')
         if tensor.shape != wanted[key].shape:
             raise DataError(
-                f'"{key}" in {path} has the shape {tuple(tensor.shape)}, but {name} needs'
+                f'"{key}" in {path} has the shape {tuple(tensor.shape)}, but {name} requires'
                 f" {tuple(wanted[key].shape)}"
             )
     model.load_state_dict({k: w for k, w in weights.items() if k in wanted}, strict=False)

@@ -1,4 +1,4 @@
-"""The loop of every attack: look, step, look again; only the step differs."""
+"""The loop that all attacks share: evaluate the model, take a step, record the result."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from optsmith.adversarial._result import AttackResult, Record, join
 
 
 class Stepper(Protocol):
-    """How one batch of images climbs; it may remember what it saw."""
+    """Computes the steps of one batch of images; may keep state between steps."""
 
     def step(self, t: int, points: Tensor, seen: Seen, ball: Ball) -> Tensor:
-        """Return the points after step t, from 1, inside the ball."""
+        """Return the points after step t, which starts at 1; they are inside the ball."""
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with some of the images alone."""
+        """Drop the state of all images but `rows`."""
 
 
 MakeStepper = Callable[[Tensor, int], Stepper]
-"""Makes the stepper of a batch from its starting points and the number of its first image."""
+"""Returns the stepper of a batch, given its starting points and the index of its first image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What every attack can be told.
+    """Settings that all attacks share.
 
     Attributes:
         eps: Radius of the ball.
-        steps: Steps.
+        steps: Number of steps.
         norm: `linf` or `l2`.
         random_start: Whether to start from a random point of the ball.
-        seed: Seed of that point.
-        batch_size: Images at a time; results do not depend on it.
-        early_exit: Whether an image is left alone once it is misclassified.
-        device: Where to compute; None is where the model is.
+        seed: Seed of the random start.
+        batch_size: Images per batch; results do not depend on it.
+        early_exit: Whether to stop attacking an image once it is misclassified.
+        device: Device to compute on; defaults to the device of the model.
 
     Raises:
-        TaskError: A setting makes no sense.
+        TaskError: A setting is invalid.
     """
 
     eps: float
@@ -61,16 +61,16 @@ class Settings:
         for name in ("steps", "batch_size"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise TaskError(f"{name} must be a whole number from 1, not {value}")
+                raise TaskError(f"{name} must be a positive integer, not {value}")
 
 
 def climb(
     model: Model, images: Tensor, labels: Tensor, settings: Settings, make: MakeStepper
 ) -> AttackResult:
-    """Attack images in batches; each climbs by a stepper of its own.
+    """Attack images in batches, each with its own stepper, and return the result.
 
     Raises:
-        TaskError: The images or labels are not what they should be.
+        TaskError: The images or labels are invalid.
     """
     check_images(images, labels)
     device = torch.device(settings.device) if settings.device is not None else _home(model, images)
@@ -91,7 +91,7 @@ def climb(
 def _climb(
     model: Model, ball: Ball, points: Tensor, labels: Tensor, settings: Settings, stepper: Stepper
 ) -> Record:
-    """Attack one batch."""
+    """Attack one batch and return its record."""
     record = Record(points, settings.steps)
     rows = torch.arange(len(points), device=points.device)
     seen = look(model, points, labels)
@@ -114,33 +114,35 @@ def check_images(images: Tensor, labels: Tensor) -> None:
     """Check that images can be attacked.
 
     Raises:
-        TaskError: They cannot; the message says why.
+        TaskError: The type, the shape or the range of images or labels is wrong.
     """
     if not images.is_floating_point():
-        raise TaskError(f"images are numbers in [0, 1], not {images.dtype}: divide by 255 first")
+        raise TaskError(
+            f"images must be numbers in [0, 1], not {images.dtype}: divide by 255 first"
+        )
     if images.dim() != 4 or not len(images):
         raise TaskError(
-            f"images have the shape (count, channels, height, width), not {tuple(images.shape)}"
+            f"images must be of shape (count, channels, height, width), not {tuple(images.shape)}"
         )
     low, high = float(images.min()), float(images.max())
     if not (low >= 0 and high <= 1):  # also false for NaN
-        raise TaskError(f"images are numbers in [0, 1], but these reach from {low:g} to {high:g}")
+        raise TaskError(f"images must be numbers in [0, 1], not from {low:g} to {high:g}")
     check_labels(labels, len(images))
 
 
 def check_labels(labels: Tensor, count: int) -> None:
-    """Check that labels can be those of so many images.
+    """Check that there is one class index per image.
 
     Raises:
-        TaskError: They cannot.
+        TaskError: The type, the shape or the range of the labels is wrong.
     """
     if labels.shape != (count,) or labels.is_floating_point() or labels.is_complex():
         raise TaskError(
-            f"labels are {count} whole numbers, one an image, not {labels.dtype} of shape"
+            f"labels must be {count} integers, one per image, not {labels.dtype} of shape"
             f" {tuple(labels.shape)}"
         )
     if int(labels.min()) < 0:
-        raise TaskError(f"labels are classes from 0, not {int(labels.min())}")
+        raise TaskError(f"labels must be class indices from 0, not {int(labels.min())}")
 
 
 def _home(model: Model, images: Tensor) -> torch.device:

@@ -1,4 +1,4 @@
-"""A robust network that needs no download: trained here in seconds on scikit-learn's digits."""
+"""A robust network without a download: trained within seconds on scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from optsmith.adversarial._small import digits_cnn
 from optsmith.adversarial._training import train_robust
 
 EPS = 0.15
-"""Radius that the network is trained for."""
+"""Radius of the attacks in training."""
 
 TRAINING = 900
-"""Digits that it is trained on; the others are there to be attacked."""
+"""Size of the training set; the other digits are held out for attacks."""
 
 SEED = 20220
 EPOCHS = 15
 _FILE = "robust-digits-1.pt"
-"""The name changes whenever the recipe does."""
+"""Change the number whenever the training settings change."""
 
 Pair = tuple[Tensor, Tensor]
 
 
 def robust_digits() -> tuple[nn.Module, Pair]:
-    """Return a network trained against attacks on digits, and the digits it has not seen.
+    """Return an adversarially trained network for digits, and the held-out digits.
 
-    It is trained once, and kept in the cache directory when that can be written.
+    The network is trained once and cached on disk if the cache directory is writable.
     """
     digits = data.load("digits")
     images = torch.tensor(digits.images, dtype=torch.float32).unsqueeze(1) / 16
@@ -46,7 +46,7 @@ def robust_digits() -> tuple[nn.Module, Pair]:
 
 def _cached(images: Tensor, labels: Tensor) -> nn.Module:
     path = data.cache_dir("robust-digits") / "robust-digits" / _FILE
-    # A damaged file, like none at all, is made anew.
+    # A damaged file is replaced, like a missing one.
     with contextlib.suppress(DataError):
         return load_checkpoint(path, "digits-cnn")
     with torch.random.fork_rng([]):
@@ -59,7 +59,7 @@ def _cached(images: Tensor, labels: Tensor) -> nn.Module:
 
 
 def _save(model: nn.Module, path: Path) -> None:
-    """Write the weights whole or not at all: others may be doing the same."""
+    """Save the weights atomically: other processes may save the same file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)

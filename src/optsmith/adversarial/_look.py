@@ -1,4 +1,4 @@
-"""What an attack sees of a model: loss, gradient, and whether the image is misclassified."""
+"""Evaluation of a model on images: losses, gradients, and which images are misclassified."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from torch.nn.functional import cross_entropy
 from optsmith._errors import TaskError
 
 Model = nn.Module | Callable[[Tensor], Tensor]
-"""Maps images in [0, 1] to one row of logits an image."""
+"""Maps images in [0, 1] to one row of logits per image."""
 
 BATCH = 128
-"""Images at a time: small networks are quickest when their activations stay in the cache."""
+"""Default images per batch: small networks are fastest while activations fit in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen at one point of each image.
+    """The model's evaluation of one point per image.
 
     Attributes:
-        losses: Cross-entropy of each image.
-        fooled: Whether each is misclassified.
-        gradients: Of each image's own loss, so that it does not depend on the others; what is not
-            finite is 0. None when it was not asked for.
+        losses: Cross-entropy per image.
+        fooled: Whether each image is misclassified.
+        gradients: Gradient of each image's own loss, independent of the other images, with
+            non-finite values set to 0. None if not requested.
     """
 
     losses: Tensor
@@ -35,33 +35,33 @@ class Seen:
     gradients: Tensor | None = None
 
     def keep(self, rows: Tensor) -> Seen:
-        """Return what was seen of some of the images."""
+        """Return the evaluation of the images `rows`."""
         gradients = None if self.gradients is None else self.gradients[rows]
         return Seen(self.losses[rows], self.fooled[rows], gradients)
 
     @property
     def slopes(self) -> Tensor:
-        """The gradients, which were asked for."""
+        """The gradients, which must have been requested."""
         if self.gradients is None:
-            raise TaskError("the gradient was not asked for")
+            raise TaskError("the gradients were not requested")
         return self.gradients
 
 
 def look(
     model: Model, points: Tensor, labels: Tensor, gradient: bool = True, batch_size: int = BATCH
 ) -> Seen:
-    """Return what a model makes of images.
+    """Evaluate a model on images.
 
     Args:
-        model: The model, in its evaluation mode.
+        model: The model, in evaluation mode.
         points: The images.
         labels: Their true classes.
-        gradient: Whether gradients are wanted.
-        batch_size: Images at a time.
+        gradient: Whether to compute gradients.
+        batch_size: Images per batch.
 
     Raises:
-        TaskError: The model does not give a row of logits an image, or has fewer classes than
-            the labels.
+        TaskError: The model does not return one row of logits per image, or a label is out of
+            range.
     """
     pairs = zip(torch.split(points, batch_size), torch.split(labels, batch_size), strict=True)
     parts = [_look(model, some, classes, gradient) for some, classes in pairs]
@@ -82,7 +82,7 @@ def _look(model: Model, points: Tensor, labels: Tensor, gradient: bool) -> Seen:
         losses = cross_entropy(logits, labels, reduction="none")
     slopes = None
     if gradient:
-        # Of the images alone: the parameters' gradients are neither computed nor touched.
+        # With respect to the images only: the parameters' gradients are left alone.
         [slopes] = torch.autograd.grad(losses.sum(), [points])
         slopes = slopes.nan_to_num_(0.0, 0.0, 0.0)
     return Seen(losses.detach(), logits.detach().argmax(1) != labels, slopes)
@@ -92,19 +92,19 @@ def _check_logits(logits: Tensor, labels: Tensor) -> None:
     if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != len(labels):
         shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise TaskError(
-            f"the model must give a row of logits an image, of shape ({len(labels)}, classes),"
+            f"the model must return logits of shape ({len(labels)}, classes), one row per image,"
             f" not {shape}"
         )
     if len(labels) and int(labels.max()) >= logits.shape[1]:
         raise TaskError(
-            f"the model has {logits.shape[1]} classes, so labels are 0 … {logits.shape[1] - 1},"
+            f"the model has {logits.shape[1]} classes, so labels must be 0 … {logits.shape[1] - 1},"
             f" not {int(labels.max())}"
         )
 
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Put a model into its evaluation mode, and every part back as it was after."""
+    """Put a model into evaluation mode, and restore the mode of every submodule on exit."""
     modules = list(model.modules()) if isinstance(model, nn.Module) else []
     modes = [module.training for module in modules]
     for module in modules:

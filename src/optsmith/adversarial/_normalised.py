@@ -1,4 +1,4 @@
-"""A model that normalises its images itself, so that attacks see the box [0, 1]."""
+"""A wrapper that normalises images, so that attacks work on images in [0, 1]."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CIFAR_STD = (0.2471, 0.2435, 0.2616)
 
 
 class Normalised(nn.Module):
-    """A model on images whose channels are shifted and scaled first.
+    """A model preceded by normalisation of the channels.
 
     Args:
         model: The model.
-        mean: Of each channel.
-        std: Of each channel.
+        mean: Mean per channel.
+        std: Standard deviation per channel.
     """
 
     mean: Tensor

@@ -1,4 +1,4 @@
-"""Pre-activation residual networks under the names that robustness checkpoints use."""
+"""Pre-activation residual networks, with the parameter names of published checkpoints."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch.nn.functional import avg_pool2d
 
 
 class PreActBlock(nn.Module):
-    """A block whose convolutions follow their activations.
+    """A residual block with activations before the convolutions.
 
     Args:
-        before: Channels in.
-        channels: Channels out.
-        stride: Of the first convolution.
+        before: Input channels.
+        channels: Output channels.
+        stride: Stride of the first convolution.
     """
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
@@ -28,20 +28,20 @@ class PreActBlock(nn.Module):
             self.shortcut = nn.Sequential(nn.Conv2d(before, channels, 1, stride, bias=False))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block's output."""
+        """Return the output of the block."""
         out: Tensor = self.conv2(self.bn2(self.conv1(self.bn1(x).relu())).relu())
         return out + (x if self.shortcut is None else self.shortcut(x))
 
 
 class PreActResNet(nn.Module):
-    """A pre-activation residual network of basic blocks, for images of 32 by 32.
+    """A pre-activation residual network of basic blocks, for 32x32 images.
 
-    The shortcut leaves before the activation and nothing is normalised at the end, as in Wong2020
-    and Andriushchenko2020.
+    As in Wong2020 and Andriushchenko2020, shortcuts branch off before the activation and there is
+    no final batch norm.
 
     Args:
-        counts: Blocks in each of the four stages.
-        classes: Classes.
+        counts: Blocks per stage, for the four stages.
+        classes: Number of classes.
     """
 
     def __init__(self, counts: Sequence[int] = (2, 2, 2, 2), classes: int = 10) -> None:

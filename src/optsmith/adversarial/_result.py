@@ -1,4 +1,4 @@
-"""What came of an attack."""
+"""Results of attacks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from optsmith.adversarial._look import Seen
 
 @dataclass(frozen=True, slots=True)
 class AttackResult:
-    """What came of an attack, image by image.
+    """The result of an attack, per image.
 
     Attributes:
-        images: The best point visited for each image, its start included: a misclassified one
-            before one that is not, then the one with the highest loss.
-        success: Whether that point is misclassified, that is, whether any point visited was.
-        success_at_end: Whether the last point was.
+        images: The best point visited per image, including the start: misclassified points first,
+            then the highest loss.
+        success: Whether that point, or equivalently any point visited, is misclassified.
+        success_at_end: Whether the last point is misclassified.
         losses: Cross-entropy at the start and after each step, of shape (steps + 1, images); NaN
             after an early exit.
     """
@@ -31,21 +31,21 @@ class AttackResult:
 
     @property
     def success_rate(self) -> float:
-        """Share of all images for which the attack succeeded."""
+        """Share of images for which the attack succeeded."""
         return float(self.success.double().mean())
 
     @property
     def success_rate_at_end(self) -> float:
-        """Share of all images whose last point is misclassified."""
+        """Share of images whose last point is misclassified."""
         return float(self.success_at_end.double().mean())
 
 
 class Record:
-    """The result of one batch while it is being attacked.
+    """Collects the result of one batch during an attack.
 
     Args:
-        points: Where the images start.
-        steps: Steps of the attack.
+        points: Starting points of the images.
+        steps: Number of steps of the attack.
     """
 
     def __init__(self, points: Tensor, steps: int) -> None:
@@ -57,7 +57,7 @@ class Record:
         self.losses = points.new_full((steps + 1, count), torch.nan)
 
     def add(self, step: int, rows: Tensor, points: Tensor, seen: Seen) -> None:
-        """Add what was seen of some rows after a step; step 0 is the start."""
+        """Add the evaluation of some rows after a step; step 0 is the start."""
         self.losses[step, rows] = seen.losses.to(self.losses)
         before, fooled = self.success[rows], seen.fooled
         higher = seen.losses > self.best[rows]
@@ -70,7 +70,7 @@ class Record:
 
 
 def join(records: Sequence[Record], device: torch.device) -> AttackResult:
-    """Return the result of all batches."""
+    """Concatenate the records of all batches into one result."""
     return AttackResult(
         torch.cat([r.images for r in records]).to(device),
         torch.cat([r.success for r in records]).to(device),

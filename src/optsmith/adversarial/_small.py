@@ -1,4 +1,4 @@
-"""Small networks with published robust weights, and one for 8 by 8 digits."""
+"""Small networks with published robust weights, and one for 8x8 digits."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 
 def lay(*layers: tuple[int, int, int], hidden: int, flat: int) -> nn.Sequential:
-    """Return convolutions with ReLU, then two linear layers.
+    """Return a network of convolutions with ReLU, followed by two linear layers.
 
     Args:
-        *layers: (channels, kernel, stride) of each convolution, padded by one.
+        *layers: (channels, kernel size, stride) of each convolution; the padding is 1.
         hidden: Width of the hidden linear layer.
-        flat: Numbers that come out of the convolutions.
+        flat: Number of features after the convolutions.
     """
     parts: list[nn.Module] = []
     before = 3
@@ -43,9 +43,9 @@ class PlainBlock(nn.Module):
     """A residual block without batch normalisation.
 
     Args:
-        before: Channels in.
-        channels: Channels out.
-        stride: Of the first convolution.
+        before: Input channels.
+        channels: Output channels.
+        stride: Stride of the first convolution.
     """
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
@@ -57,7 +57,7 @@ class PlainBlock(nn.Module):
             self.shortcut.append(nn.Conv2d(before, channels, 1, stride))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block's output."""
+        """Return the output of the block."""
         out: Tensor = self.conv2(self.conv1(x).relu()) + self.shortcut(x)
         return out.relu()
 
@@ -67,8 +67,8 @@ class PlainResNet(nn.Module):
 
     Args:
         stem: Channels of the first convolution.
-        stages: Channels of each stage of two blocks; each halves the picture.
-        flat: Numbers that come out of the last stage.
+        stages: Channels of each stage of two blocks; each stage halves the resolution.
+        flat: Number of features after the last stage.
     """
 
     def __init__(self, stem: int, stages: Sequence[int], flat: int) -> None:
@@ -103,11 +103,11 @@ def resnet4b() -> PlainResNet:
 
 
 class LeNet5(nn.Module):
-    """Two convolutions and two linear layers.
+    """A network of two convolutions and two linear layers.
 
     Args:
         size: Height and width of the images, a multiple of 4.
-        channels: Of the two convolutions.
+        channels: Output channels of the two convolutions.
         hidden: Width of the hidden linear layer.
     """
 
@@ -130,5 +130,5 @@ class LeNet5(nn.Module):
 
 
 def digits_cnn() -> LeNet5:
-    """Return a network for 8 by 8 digits."""
+    """Return a network for 8x8 digits."""
     return LeNet5(8, (16, 32), 64)

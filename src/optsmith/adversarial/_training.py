@@ -1,4 +1,4 @@
-"""Adversarial training: a network learns from images that an attack has just changed."""
+"""Adversarial training: training on images perturbed by an attack at each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optsmith.adversarial._climb import check_images
 from optsmith.optim import Baseline
 
 WARM_UP = 0.5
-"""Share of the run in which the radius grows to its full size; at once, nothing would be learnt."""
+"""Share of the run in which the radius grows linearly; at full radius it would not learn."""
 
 
 def train_robust(
@@ -27,27 +27,27 @@ def train_robust(
     lr: float = 2e-3,
     seed: int = 0,
 ) -> list[float]:
-    """Train a model in place on images that PGD has changed by up to `eps` in each pixel.
+    """Train a model in place on images that PGD perturbs by up to `eps` per pixel.
 
-    Trains with Adam whose learning rate falls linearly. The order of the images and the attacks
-    depend on the seed alone, never on torch's random state.
+    Trains with Adam and a linearly decaying learning rate. The order of the images and the attacks
+    depend on `seed` only, not on torch's random state.
 
     Args:
         model: Maps images in [0, 1] to logits.
-        images: To train on, in [0, 1].
+        images: Training images in [0, 1].
         labels: Their classes.
-        eps: Radius of the attacks, in the largest change of a pixel.
-        epochs: How often each image is seen.
-        attack_steps: Steps of PGD for each batch.
-        batch_size: Images a batch; the last, incomplete one is left out.
-        lr: Learning rate at the start.
-        seed: Seed of everything random.
+        eps: Radius of the attacks in the `linf` norm.
+        epochs: Number of epochs.
+        attack_steps: Steps of PGD per batch.
+        batch_size: Images per batch; the last, incomplete batch is dropped.
+        lr: Initial learning rate.
+        seed: Seed of the order of the images and of the attacks.
 
     Returns:
-        The mean loss on the changed images, epoch by epoch.
+        The mean loss on the perturbed images, per epoch.
 
     Raises:
-        TaskError: Images, labels or a setting make no sense.
+        TaskError: Images, labels or a setting are invalid.
     """
     check_images(images, labels)
     for name, value in (("epochs", epochs), ("batch_size", batch_size)):

@@ -1,7 +1,7 @@
-"""Wide residual networks under the names that robustness checkpoints give their weights.
+"""Wide residual networks, with the parameter names of published checkpoints.
 
-Two families: that of TRADES (Carmon2019, Sehwag2020, Wang2020, …), and that of DeepMind (Gowal2020,
-Rebuffi2021, …), whose strided convolutions are padded on one side and whose activation is SiLU.
+There are two families: TRADES (Carmon2019, Sehwag2020, Wang2020, …), and DeepMind (Gowal2020,
+Rebuffi2021, …), which uses SiLU and pads strided convolutions on one side only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from optsmith._errors import TaskError
 
 def _blocks(depth: int) -> int:
     if depth < 10 or (depth - 4) % 6:
-        raise TaskError(f"the depth of a wide residual network is 6n + 4, not {depth}")
+        raise TaskError(f"the depth of a wide residual network must be 6n + 4, not {depth}")
     return (depth - 4) // 6
 
 
@@ -26,9 +26,9 @@ class WideBlock(nn.Module):
     """A block of the TRADES family.
 
     Args:
-        before: Channels in.
-        channels: Channels out.
-        stride: Of the first convolution.
+        before: Input channels.
+        channels: Output channels.
+        stride: Stride of the first convolution.
     """
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
@@ -40,21 +40,21 @@ class WideBlock(nn.Module):
         self.convShortcut = None if before == channels else _conv(before, channels, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block's output."""
+        """Return the output of the block."""
         active = self.bn1(x).relu()
         out: Tensor = self.conv2(self.bn2(self.conv1(active)).relu())
-        # A block that widens takes its shortcut after the activation.
+        # A block that changes the width takes its shortcut after the activation.
         return out + (x if self.convShortcut is None else self.convShortcut(active))
 
 
 class WideStage(nn.Module):
-    """Blocks of one width.
+    """A sequence of blocks of equal width.
 
     Args:
-        count: How many.
-        before: Channels in.
-        channels: Channels out.
-        stride: Of the first.
+        count: Number of blocks.
+        before: Input channels.
+        channels: Output channels.
+        stride: Stride of the first block.
     """
 
     def __init__(self, count: int, before: int, channels: int, stride: int) -> None:
@@ -70,12 +70,12 @@ class WideStage(nn.Module):
 
 
 class WideResNet(nn.Module):
-    """A wide residual network of the TRADES family, for images of 32 by 32.
+    """A wide residual network of the TRADES family, for 32x32 images.
 
     Args:
-        depth: Layers, 6n + 4.
-        width: Factor of the channels.
-        classes: Classes.
+        depth: Number of layers, 6n + 4.
+        width: Multiplier of the number of channels.
+        classes: Number of classes.
     """
 
     def __init__(self, depth: int = 28, width: int = 10, classes: int = 10) -> None:
@@ -99,9 +99,9 @@ class SiluBlock(nn.Module):
     """A block of the DeepMind family.
 
     Args:
-        before: Channels in.
-        channels: Channels out.
-        stride: Of the first convolution.
+        before: Input channels.
+        channels: Output channels.
+        stride: Stride of the first convolution.
     """
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
@@ -111,11 +111,11 @@ class SiluBlock(nn.Module):
         self.batchnorm_1 = nn.BatchNorm2d(channels)
         self.conv_1 = _conv(channels, channels, 3)
         self.shortcut = None if before == channels else _conv(before, channels, 1, stride)
-        # As "SAME" does: a strided convolution needs one row and column, at the end.
+        # TensorFlow's "SAME": a strided convolution is padded by one row and column at the end.
         self.padding = (1, 1, 1, 1) if stride == 1 else (0, 1, 0, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the block's output."""
+        """Return the output of the block."""
         active = silu(self.batchnorm_0(x))
         inner = silu(self.batchnorm_1(self.conv_0(pad(active, self.padding))))
         out: Tensor = self.conv_1(inner)
@@ -123,13 +123,13 @@ class SiluBlock(nn.Module):
 
 
 class SiluStage(nn.Module):
-    """Blocks of one width.
+    """A sequence of blocks of equal width.
 
     Args:
-        count: How many.
-        before: Channels in.
-        channels: Channels out.
-        stride: Of the first.
+        count: Number of blocks.
+        before: Input channels.
+        channels: Output channels.
+        stride: Stride of the first block.
     """
 
     def __init__(self, count: int, before: int, channels: int, stride: int) -> None:
@@ -145,12 +145,12 @@ class SiluStage(nn.Module):
 
 
 class SiluWideResNet(nn.Module):
-    """A wide residual network of the DeepMind family, for images of 32 by 32.
+    """A wide residual network of the DeepMind family, for 32x32 images.
 
     Args:
-        depth: Layers, 6n + 4.
-        width: Factor of the channels.
-        classes: Classes.
+        depth: Number of layers, 6n + 4.
+        width: Multiplier of the number of channels.
+        classes: Number of classes.
     """
 
     def __init__(self, depth: int = 28, width: int = 10, classes: int = 10) -> None:
