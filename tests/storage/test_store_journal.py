@@ -66,7 +66,7 @@ def test_cut_at_every_byte_of_a_new_journal(tmp_path):
             store.add(sample(0))
         with Store.open(path, "s", create=False) as store:
             assert store.records() == [sample(0)]
-            assert store.attrs == {"optsmith:schema": 1}
+            assert store.attrs == {"optsmith:schema": 2}
 
 
 def test_a_last_line_of_rubbish_is_cut(tmp_path):
