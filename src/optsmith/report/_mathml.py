@@ -1,216 +1,135 @@
-r"""LaTeX formulas as MathML, which browsers set without a font or a script.
+"""Rules as MathML, which browsers set without a font or a script.
 
-Only the LaTeX that rules are made of is understood: rules' own, and what a user's operator may
-reasonably add (Greek letters, accents, fonts). Anything else is reported, not guessed.
+The built-in operators are set as their LaTeX is; other operators are set as their name, with the
+operands in parentheses.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Callable
+from typing import NamedTuple
 
-from optsmith.report._html import Content, Markup, tag
-
-DEEPEST = 60
-"""Nesting beyond this is not set: nobody could read it, and reading it here recurses."""
-
-WORDS = r"\\(?:operatorname|mathrm|mathsf|mathtt|text|textrm)\s*\{(?:[^{}\\^$]|\\[_ %&#])+\}"
-PIECE = re.compile(rf"{WORDS}|\\[A-Za-z]+|\\.|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|[^\s]", re.DOTALL)
-
-LETTERS = {
-    "varepsilon": "ε",
-    "varphi": "φ",
-    "ell": "ℓ",  # noqa: RUF001 - a script l
-    "nabla": "∇",
-    "partial": "∂",
-    "infty": "∞",
-    "square": "□",
-}
-SIGNS = {
-    "cdot": "⋅",
-    "times": "×",  # noqa: RUF001 - a multiplication sign
-    "odot": "⊙",
-    "circ": "∘",
-    "pm": "±",
-    "div": "÷",
-    "le": "≤",
-    "leq": "≤",
-    "ge": "≥",
-    "geq": "≥",
-    "ne": "≠",
-    "approx": "≈",
-    "to": "→",
-    "leftarrow": "←",
-    "ldots": "…",
-    "cdots": "⋯",
-    "mid": "∣",  # noqa: RUF001 - a divides sign
-    "%": "%",
-    "&": "&",
-    "#": "#",
-    "_": "_",
-}
-FUNCTIONS = frozenset(
-    {"log", "ln", "exp", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arctan", "max", "min"}
+from optsmith.report._html import Content, Markup, markup, tag
+from optsmith.rules import (
+    ATOM,
+    INFIX,
+    POWER,
+    PREFIX,
+    PRODUCT,
+    Operator,
+    Rule,
+    fold,
+    format_number,
 )
-SPACES = {",": "0.167em", ":": "0.222em", ";": "0.278em", " ": "0.25em", "quad": "1em", "!": ""}
-ACCENTS = {"hat": "^", "widehat": "^", "bar": "¯", "overline": "¯", "tilde": "~", "dot": "˙",
-           "ddot": "¨", "vec": "→"}  # fmt: skip
-FONTS = {"mathbf": "bold", "boldsymbol": "bold", "mathit": "italic"}
-FENCES = {"(": "(", ")": ")", "[": "[", "]": "]", "|": "|", r"\{": "{", r"\}": "}", r"\|": "‖",
-          r"\lvert": "|", r"\rvert": "|", r"\lVert": "‖", r"\rVert": "‖", r"\langle": "⟨",
-          r"\rangle": "⟩", r"\lfloor": "⌊", r"\rfloor": "⌋", r"\lceil": "⌈", r"\rceil": "⌉",
-          ".": ""}  # fmt: skip
+
+SIGNS = {"add": "+", "sub": "\N{MINUS SIGN}", "neg": "\N{MINUS SIGN}", "times": "⋅"}
 
 
-class _UnknownError(Exception):
-    """LaTeX that is not understood."""
+class _Math(NamedTuple):
+    """A sub-rule: its MathML, its precedence, and the sign or digit that it begins with."""
+
+    math: Markup
+    binds: int = ATOM
+    first: str = ""
 
 
-class _Reader:
-    """Reads pieces once, from left to right."""
-
-    def __init__(self, latex: str) -> None:
-        self.pieces = PIECE.findall(latex)
-        self.place = 0
-        self.depth = 0
-
-    @property
-    def next(self) -> str:
-        return self.pieces[self.place] if self.place < len(self.pieces) else ""
-
-    def take(self, expected: str = "") -> str:
-        piece = self.next
-        if not piece or (expected and piece != expected):
-            raise _UnknownError
-        self.place += 1
-        return piece
-
-    def row(self, *until: str) -> list[Content]:
-        """Read up to one of `until`, or to the end when none is given."""
-        parts: list[Content] = []
-        while self.next not in until:
-            if not self.next and not until:
-                break
-            parts.append(self.scripted())
-        return parts
-
-    def scripted(self) -> Content:
-        """Read one atom with what stands under and over its shoulder."""
-        atom, scripts = self.atom(), dict[str, Content]()
-        while self.next in ("^", "_"):
-            kind = self.take()
-            if kind in scripts:
-                raise _UnknownError
-            scripts[kind] = self.argument()
-        if not scripts:
-            return atom
-        name = {"^": "msup", "_": "msub"}[next(iter(scripts))] if len(scripts) == 1 else "msubsup"
-        return tag(name, tag("mrow", atom), [scripts[kind] for kind in "_^" if kind in scripts])
-
-    def argument(self) -> Markup:
-        """Read a group in braces or a single atom, as one element."""
-        return tag("mrow", self.atom())
-
-    def atom(self) -> Content:
-        """Read the smallest thing that can carry a script."""
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise _UnknownError
-        atom = self.plain(self.take())
-        self.depth -= 1
-        return atom
-
-    def plain(self, piece: str) -> Content:
-        if piece == "{":
-            parts = self.row("}")
-            self.take("}")
-            return tag("mrow", parts)
-        if re.fullmatch(WORDS, piece):
-            return self.words(piece)
-        if piece.startswith("\\"):
-            return self.command(piece[1:])
-        if piece[0].isdigit() or piece[0] == ".":
-            return tag("mn", piece)
-        if piece.isalpha():
-            return tag("mi", piece)
-        if piece in "()[]|":
-            return tag("mo", piece, stretchy="false")
-        if piece in "+-*/=<>,;:!'":
-            return tag("mo", "\N{MINUS SIGN}" if piece == "-" else piece)
-        raise _UnknownError
-
-    def command(self, name: str) -> Content:
-        letter = LETTERS.get(name) or _greek(name)
-        if letter:
-            return tag("mi", letter)
-        if name in SIGNS:
-            return tag("mo", SIGNS[name])
-        if name in FUNCTIONS:
-            return [tag("mi", name), self.applied()]
-        if name in SPACES:
-            return tag("mspace", width=SPACES[name]) if SPACES[name] else None
-        if name in FONTS:
-            return tag("mrow", self.argument(), style=f"font-{_font(FONTS[name])}")
-        if name in ACCENTS:
-            return tag("mover", self.argument(), tag("mo", ACCENTS[name]), accent="true")
-        known: dict[str, Callable[[], Content]] = {
-            "left": self.fenced,
-            "frac": lambda: tag("mfrac", self.argument(), self.argument()),
-            "sqrt": lambda: tag("msqrt", self.argument()),
-        }
-        if name in known:
-            return known[name]()
-        if f"\\{name}" in FENCES:
-            return tag("mo", FENCES[f"\\{name}"], stretchy="false")
-        raise _UnknownError
-
-    def words(self, piece: str) -> Content:
-        """Set a name in braces upright."""
-        command, _, name = piece[1:-1].partition("{")
-        name = name.replace("\\", "")
-        element = tag("mi", name, mathvariant="normal" if len(name) == 1 else None)
-        return [element, self.applied()] if command.strip() == "operatorname" else element
-
-    def applied(self) -> Content:
-        """Return what joins a function to what follows."""
-        following = "".join(self.pieces[self.place : self.place + 2])
-        if following.startswith(("(", "[", r"\left(", r"\left[")):
-            return tag("mo", "\N{FUNCTION APPLICATION}")
-        return None if following[:1] in ("^", "_", "") else tag("mspace", width="0.167em")
-
-    def fenced(self) -> Content:
-        r"""Read `\left( … \right)`."""
-        opening = self.fence("prefix")
-        parts = self.row(r"\right")
-        self.take(r"\right")
-        return tag("mrow", opening, parts, self.fence("postfix"))
-
-    def fence(self, form: str) -> Content:
-        piece = self.take()
-        if piece not in FENCES:
-            raise _UnknownError
-        return tag("mo", FENCES[piece], form=form, stretchy="true") if FENCES[piece] else None
+def _row(*parts: Content) -> Markup:
+    return tag("mrow", parts)
 
 
-def _greek(name: str) -> str | None:
-    case = "CAPITAL" if name[0].isupper() else "SMALL"
-    # Unicode's own name of lambda has no b.
-    name = name.upper().replace("LAMBDA", "LAMDA")
-    try:
-        return unicodedata.lookup(f"GREEK {case} LETTER {name}")
-    except KeyError:
-        return None
+def _fenced(inside: Content, opening: str = "(", closing: str = ")") -> Markup:
+    ends = ((opening, "prefix"), (closing, "postfix"))
+    before, after = (tag("mo", text, form=form, stretchy="true") for text, form in ends)
+    return _row(before, inside, after)
 
 
-def _font(kind: str) -> str:
-    return "weight:bold" if kind == "bold" else "style:italic"
+def _list(parts: list[Markup]) -> list[Markup]:
+    """Return parts with commas between them."""
+    return [piece for part in parts for piece in (tag("mo", ","), part)][1:]
 
 
-def to_mathml(latex: str) -> Markup | None:
-    """Return a formula as MathML, or None when it holds LaTeX that is not understood."""
-    try:
-        parts = _Reader(latex).row()
-    except _UnknownError:
-        return None
-    return tag("math", tag("mrow", parts), display="block") if parts else None
+def _applied(name: str, operands: list[Markup]) -> Markup:
+    """Return a function with its operands in parentheses, or the name of an input."""
+    if not operands:
+        return tag("mi", name)
+    application = tag("mo", "\N{FUNCTION APPLICATION}")
+    return markup([tag("mi", name), application, _fenced(_list(operands))])
+
+
+def _number(text: str) -> _Math:
+    """Return a number; scientific notation becomes a product with a power of ten."""
+    mantissa, e, exponent = text.partition("e")
+    sign = tag("mo", SIGNS["neg"]) if text.startswith("-") else None
+    number = markup([sign, tag("mn", mantissa.removeprefix("-"))])
+    if not e:
+        return _Math(number, ATOM, text[0])
+    power = tag("msup", tag("mn", "10"), _row(_number(str(int(exponent))).math))
+    return _Math(markup([number, tag("mo", SIGNS["times"]), power]), PRODUCT, text[0])
+
+
+_GRADIENT, _MOMENTUM = tag("mi", "g"), tag("msub", tag("mi", "m"), tag("mn", "1"))
+_INPUTS = {
+    "g2": _Math(tag("msup", _GRADIENT, tag("mn", "2")), POWER),
+    "g3": _Math(tag("msup", _GRADIENT, tag("mn", "3")), POWER),
+    "m1": _Math(_MOMENTUM),
+    "m2": _Math(tag("msub", tag("mi", "m"), tag("mn", "2"))),
+    "m3": _Math(tag("msub", tag("mi", "m"), tag("mn", "3"))),
+    "sg": _Math(_applied("sign", [_GRADIENT])),
+    "sm1": _Math(_applied("sign", [_MOMENTUM])),
+}
+
+
+def _enclose(part: _Math, at_least: int) -> _Math:
+    return part if part.binds >= at_least else _Math(_fenced(part.math))
+
+
+def _infix(name: str, left: _Math, right: _Math) -> _Math:
+    binds = INFIX[name]
+    # As in LaTeX: the right operand of a minus is enclosed, and so is a leading minus.
+    second = _enclose(right, POWER if right.first == "-" else binds + (name == "sub"))
+    if name == "mul" and not second.first.isdigit():
+        sign = tag("mspace", width="0.167em")
+    else:  # without a dot, two adjacent numbers would read as one
+        sign = tag("mo", SIGNS.get(name, SIGNS["times"]))
+    first = _enclose(left, binds)
+    return _Math(markup([first.math, sign, second.math]), binds, first.first)
+
+
+def _function(operator: Operator, operands: list[Markup]) -> _Math:
+    """Return an input, or a function that is not arithmetic."""
+    name = operator.name
+    if name in _INPUTS:
+        return _INPUTS[name]
+    bars = _fenced(operands, "|", "|")
+    if name == "exp":
+        return _Math(tag("msup", tag("mi", "e"), _row(operands)), POWER)
+    if name == "log":
+        return _Math(markup([tag("mi", name), tag("mspace", width="0.167em"), bars]), POWER)
+    if name in ("abs", "sqrt"):
+        return _Math(bars if name == "abs" else tag("msqrt", bars))
+    return _Math(_applied(name, operands))
+
+
+def _combine(operator: Operator, operands: list[_Math]) -> _Math:
+    name = operator.name
+    if name == "neg":
+        inside = _enclose(operands[0], PREFIX).math
+        return _Math(markup([tag("mo", SIGNS[name]), inside]), PREFIX, "-")
+    if name == "pow":
+        base = _enclose(operands[0], ATOM)
+        return _Math(tag("msup", _row(base.math), _row(operands[1].math)), POWER, base.first)
+    if name == "div":
+        return _Math(tag("mfrac", [_row(operand.math) for operand in operands]), PRODUCT)
+    if name in INFIX:
+        return _infix(name, *operands)
+    if name[0].isdigit():
+        return _number(name)
+    function = _function(operator, [operand.math for operand in operands])
+    if operator.is_default:
+        return function
+    values = [_number(format_number(value)).math for value in operator.values]
+    return function._replace(math=tag("msub", _row(function.math), _row(_list(values))))
+
+
+def to_mathml(rule: Rule) -> Markup:
+    """Return a rule as a formula."""
+    return tag("math", _row(fold(rule.operators, _combine).math), display="block")
