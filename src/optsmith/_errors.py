@@ -1,17 +1,17 @@
-"""What can go wrong, as a small hierarchy; the command line turns each into one line."""
+"""Exception hierarchy; the command line prints each error as one line."""
 
 from __future__ import annotations
 
 
 class OptsmithError(Exception):
-    """Base of every error that Optsmith raises on purpose: bad input, never a bug."""
+    """Base class of all errors that Optsmith raises for invalid input."""
 
 
 class RuleError(OptsmithError):
-    """A text or a sequence of operators that is not a rule.
+    """Raised when a text or a sequence of operators is not a rule.
 
     Attributes:
-        position: Index into the text where the fault is, or None when there is no text.
+        position: Index of the error in the text; None if there is no text.
     """
 
     def __init__(self, message: str, position: int | None = None) -> None:
@@ -20,24 +20,24 @@ class RuleError(OptsmithError):
 
 
 class SpaceError(OptsmithError):
-    """A space that cannot be built, or a partial rule that does not belong to one."""
+    """Raised when a space cannot be built, or a partial rule is not in a space."""
 
 
 class OptimizerError(OptsmithError, ValueError):
-    """A setting, parameter or gradient that an optimizer cannot work with."""
+    """Raised when an optimizer does not support a setting, parameter or gradient."""
 
 
 class DataError(OptsmithError):
-    """Data that is not there, cannot be fetched, or is not what it should be."""
+    """Raised when data is missing, cannot be downloaded, or is invalid."""
 
 
 class TaskError(OptsmithError):
-    """A task, protocol or recipe that makes no sense."""
+    """Raised when a task, protocol or recipe is invalid."""
 
 
 class StudyError(OptsmithError):
-    """A study that cannot be opened, written or continued."""
+    """Raised when a study cannot be opened, written or resumed."""
 
 
 class SimplifyWarning(UserWarning):
-    """`Rule.simplify` returned the rule unchanged; the message says why."""
+    """Issued when `Rule.simplify` returns a rule unchanged; the message has the reason."""

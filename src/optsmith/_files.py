@@ -1,4 +1,4 @@
-"""Writing files."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from optsmith._errors import OptsmithError
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all.
+    """Write a text file atomically.
 
     Raises:
-        OptsmithError: It cannot be written there.
+        OptsmithError: The file cannot be written.
     """
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -22,7 +22,7 @@ def write_atomically(path: Path, text: str) -> None:
                 file.write(text)
             umask = os.umask(0)
             os.umask(umask)
-            Path(temporary).chmod(0o666 & ~umask)  # mkstemp's files are private
+            Path(temporary).chmod(0o666 & ~umask)  # mkstemp creates files with mode 0600
             Path(temporary).replace(path)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Named things that users can add to: operators, spaces, zoo entries, tasks."""
+"""Registries of named items that users can extend: operators, spaces, zoo entries, tasks."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `'; did you mean "x"?'` for the nearest known name, or an empty string."""
+    """Return `'; did you mean "x"?'` for the closest known name, or an empty string."""
     by_folded = {k.casefold(): k for k in known}
     near = difflib.get_close_matches(name.casefold()[:100], by_folded, n=1, cutoff=0.6)
     return f'; did you mean "{by_folded[near[0]]}"?' if near else ""
 
 
 class Registry(Mapping[str, T]):
-    """A read-mostly mapping of names to things; a name can be taken once.
+    """A mapping of unique names to items.
 
     Args:
-        kind: What the things are, for messages ("operator", "zoo rule").
+        kind: Kind of the items, for messages ("operator", "zoo rule").
     """
 
     def __init__(self, kind: str) -> None:
@@ -33,7 +33,7 @@ class Registry(Mapping[str, T]):
         """Register `item` under `name` and return it.
 
         Raises:
-            OptsmithError: The name is taken.
+            OptsmithError: The name is already registered.
         """
         if name in self._items:
             raise OptsmithError(f'there is already a {self.kind} named "{name}"')
@@ -41,13 +41,13 @@ class Registry(Mapping[str, T]):
         return item
 
     def remove(self, name: str) -> None:
-        """Forget `name`, for tests and notebooks that redefine what they added."""
+        """Remove `name`, for tests and notebooks that register an item again."""
         if name not in self._items:
             raise self.unknown(name)
         del self._items[name]
 
     def unknown(self, name: str) -> OptsmithError:
-        """Return the error for a name that is not registered, with the nearest one that is."""
+        """Return the error for an unknown name, with the closest known name or all of them."""
         hint = did_you_mean(name, self._items) or f"; known: {', '.join(self._items)}"
         return OptsmithError(f'there is no {self.kind} named "{name}"{hint}')
 

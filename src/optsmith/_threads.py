@@ -1,4 +1,4 @@
-"""Torch's threads."""
+"""Control of torch's intra-op threads."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Give torch one thread for a while.
+    """Run the body with one torch thread, and restore the number of threads on exit.
 
-    Sums over several round differently; and on small tensors a second thread only waits, taking
-    time from the workers.
+    Rounding of sums depends on the number of threads. On small tensors a second thread gains
+    nothing and takes processor time from other workers.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,3 +1,3 @@
-"""The version, read by the build and by `optsmith --version`."""
+"""The version of the package, for the build and `optsmith --version`."""
 
 __version__ = "0.1.0"

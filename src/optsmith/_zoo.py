@@ -1,4 +1,4 @@
-"""The zoo: published rules and the classics, each parsed from its text in one table."""
+"""The zoo: published rules and classic optimizers, in one table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from optsmith.rules import Rule
 
 @dataclass(frozen=True)
 class ZooEntry:
-    """A known rule.
+    """A rule of the zoo.
 
     Attributes:
-        name: Its name in the zoo.
+        name: Name in the zoo.
         text: The rule as published.
-        source: Where it comes from.
-        note: What to know before using it.
+        source: Publication or library.
+        note: Task it was found on, or equivalent optimizer, and remarks on its use.
     """
 
     name: str
@@ -37,8 +37,8 @@ _NOS = "Neural Optimizer Search with Reinforcement Learning (ICML 2017)"
 _LION = "Symbolic Discovery of Optimization Algorithms (NeurIPS 2023)"
 
 _ASCENT = (
-    "found on adversarial attacks; an ascent as written, x + lr*rule: on resnet4b at 2/255 20"
-    " steps misclassify 35 % of 200 images, with the sign turned 12 %; 20 % are from the start"
+    "found on adversarial attacks; ascends as written, x + lr*rule: on resnet4b at 2/255, 20 steps"
+    " misclassify 35 % of 200 images, 12 % with the opposite sign, and 20 % without an attack"
 )
 _TABLE = {
     _PAPER: (
@@ -62,7 +62,7 @@ _TABLE = {
         (
             "cola2",
             "sign(m1^(clip(rd) + clip(sign(g)) - sign(m1)))",
-            "found on BERT, CoLA; powers of negative momenta are NaN, which sign makes 0",
+            "found on BERT, CoLA; powers of negative momentum are NaN, and sign(NaN) is 0",
         ),
         ("mrpc", "drop(clip(sign(g) + sign(RMSprop)*rd))", "found on BERT, MRPC"),
         ("stsb", "sign(RMSprop + 2/(g + m3))", "found on BERT, STS-B"),
@@ -83,14 +83,14 @@ _TABLE = {
         ("sgd", "g", "SGD(lr)"),
         ("momentum", "m1", "SGD(lr, momentum=0.9)"),
         ("nesterov", "g + 0.9*m1", "SGD(lr, momentum=0.9, nesterov=True)"),
-        ("adam", "Adam", "Adam(0.003*lr): the input carries its scale"),
-        ("rmsprop", "RMSprop", "RMSprop(0.03*lr): the input carries its scale"),
+        ("adam", "Adam", "Adam(0.003*lr): the input includes its scale"),
+        ("rmsprop", "RMSprop", "RMSprop(0.03*lr): the input includes its scale"),
     ),
     _LION: (
         (
             "lion",
             "sign(m1(0.99) + 10*g)",
-            "exactly sign(0.9*m + 0.1*g) with m the 0.99 average before this gradient",
+            "exactly sign(0.9*m + 0.1*g), where m is the 0.99 average before the current gradient",
         ),
     ),
 }
@@ -102,7 +102,7 @@ for _source, _entries in _TABLE.items():
 
 
 def named_rule(text: str) -> Rule:
-    """Return the rule that a text names (a zoo name) or writes."""
+    """Return the rule for a zoo name or a rule text."""
     if text in zoo:
         return zoo[text].rule
     try:

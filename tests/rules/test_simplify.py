@@ -50,9 +50,9 @@ def test_nothing_to_simplify_is_silent(text):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("g/g", "not the same function"),  # 0 where the gradient is 0
-        ("(g^0.5)^2", "not the same function"),  # NaN where the gradient is negative
-        ("log(|g - g|)", "no rule"),
+        ("g/g", "a different function"),  # 0 where the gradient is 0
+        ("(g^0.5)^2", "a different function"),  # NaN where the gradient is negative
+        ("log(|g - g|)", "cannot be written as a rule"),
         ("+".join(["g"] * 60), "more than 100 operators"),
     ],
 )

@@ -82,7 +82,7 @@ def all_trees(length, names):
 
 
 @pytest.mark.parametrize("name", ["paper", "convnet"])
-def test_enumeration_is_tight_and_counted(name):
+def test_enumeration_is_complete_and_matches_the_counts(name):
     space = spaces[name]
     assert {o.name for o in space.operators} == NAMES[name]
     found = [names_of(rule) for rule in space.enumerate(4)]
@@ -104,7 +104,7 @@ def test_counts_of_the_paper():
 
 
 def independent_count(length, parent=None):
-    """Count by dynamic programming on the test's own table."""
+    """Return the count by dynamic programming on the test's own table."""
     table = {}
 
     def count(parent, n):
@@ -172,7 +172,7 @@ def test_every_child_can_be_completed():
 
 
 def test_children_that_constraints_make_impossible_are_left_out():
-    # Under sign only neg may stand, so sign needs two operators below it.
+    # Only neg is allowed under sign, so sign needs two operators below it.
     space = Space(named("sign", "neg", "g"), [Constraint("sign", {"g", "sign"}, "")], max_depth=2)
     assert {r.length for r in space.enumerate(2)} == {1, 2}
     reached = {child.operators for child in space.children(space.root)}
@@ -180,7 +180,7 @@ def test_children_that_constraints_make_impossible_are_left_out():
 
 
 class FewDraws:
-    """A generator that gives up instead of letting a loop run for ever."""
+    """A generator that raises after many draws, instead of an endless loop."""
 
     def __init__(self, seed=0):
         self.rng, self.left = random.Random(seed), 20_000
@@ -223,7 +223,7 @@ def test_partial():
 
 
 def probabilities(space_names, depth, start=()):
-    """Return the exact chance of each completion: 1/allowed at each step, then renormalised."""
+    """Return the exact probability of each completion: 1/allowed per step, then renormalised."""
     found = {}
 
     def extend(names, waiting, chance):
@@ -256,7 +256,7 @@ def test_unroll_has_the_right_distribution(depth, start, generator):
     draws, rng, node = 50_000, generator(20), Partial(named(*start))
     seen = Counter(names_of(space.unroll(node, rng)) for _ in range(draws))
     assert set(seen) <= set(chances)
-    # Pool what is rare, so that the test is valid.
+    # Pool rare outcomes, so that the test is valid.
     order = sorted(chances, key=chances.get, reverse=True)
     common = [n for n in order if chances[n] * draws >= 10]
     rare = order[len(common) :]
@@ -282,7 +282,7 @@ def test_samples_obey_the_constraints_and_repeat(name, generator):
     assert lengths == set(range(1, 11))
 
 
-def test_unroll_keeps_what_it_was_given():
+def test_unroll_keeps_the_given_prefix():
     start = Partial(named("mul", "ld", "sign"))
     for seed in range(200):
         rule = spaces["paper"].unroll(start, random.Random(seed))
@@ -314,7 +314,7 @@ def test_unroll_keeps_what_it_was_given():
         ("paper", "|g|", "abs is not an operator"),
         ("paper", "3*g", "3 is not an operator"),
         ("paper", "drop(g, 0.3)", "drop(0.3) is not an operator"),
-        ("paper", "g+g+g+g+g+g", "more than the 10 operators"),
+        ("paper", "g+g+g+g+g+g", "more than 10 operators"),
         ("paper", "-(g+g+g+g+g)", ""),
         ("convnet", "m1 + sign(g)", ""),
         ("convnet", "m3", "m3 is not an operator"),
@@ -342,7 +342,7 @@ def test_which_published_rules_are_in_the_space():
     assert "abs" in spaces["paper"].why_not(zoo["conv4"].rule)
 
 
-# --- constraints and operators of the user's ----------------------------------------------------
+# --- user-defined constraints and operators ----------------------------------------------------
 
 
 def test_a_constraint_on_one_slot():
@@ -382,19 +382,22 @@ def test_constraints_take_any_collection():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Space(named("g", "neg", "g")), "g twice"),
+        (lambda: Space(named("g", "neg", "g")), "operator g is in the space twice"),
         (lambda: Space(named("neg", "add")), "at least one input"),
         (lambda: Space(()), "at least one input"),
         (lambda: Space(named("g"), max_depth=0), "max_depth"),
-        (lambda: Space(named("g", "neg"), [Constraint("neg", {"g", "neg"}, "")]), "under neg"),
+        (
+            lambda: Space(named("g", "neg"), [Constraint("neg", {"g", "neg"}, "")]),
+            "every operand of neg",
+        ),
         (lambda: spaces["convnet"].children(Partial(named("neg", "m3"))), "m3 is not an operator"),
         (lambda: spaces["paper"].children(Partial(named("abs"))), "abs is not an operator"),
         (lambda: spaces["paper"].children(Partial(named("neg", "neg"))), "forbid neg"),
         (lambda: spaces["paper"].children(Partial(named("g", "g"))), "follows a complete rule"),
-        (lambda: spaces["paper"].children(Partial(named(*["add"] * 5))), "more than the 10"),
+        (lambda: spaces["paper"].children(Partial(named(*["add"] * 5))), "more than 10"),
         (
             lambda: spaces["paper"].unroll(Partial(named(*["add"] * 10)), random.Random(0)),
-            "more than the 10",
+            "more than 10",
         ),
         (
             lambda: spaces["convnet"].unroll(Partial(named("neg", "m3")), random.Random(0)),

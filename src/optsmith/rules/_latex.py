@@ -1,4 +1,4 @@
-"""Rules as LaTeX math; parentheses only where a reader needs them."""
+"""Formats rules as LaTeX math, without redundant parentheses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from optsmith.rules._operator import Operator, format_number
 from optsmith.rules._print import ATOM, INFIX, POWER, PREFIX, PRODUCT, fold
 
 Fragment = tuple[str, int]
-"""LaTeX of a sub-rule, and how tightly it binds."""
+"""LaTeX of a sub-rule, and its precedence."""
 
 
 def _enclose(fragment: Fragment, at_least: int) -> str:
@@ -18,11 +18,11 @@ def _enclose(fragment: Fragment, at_least: int) -> str:
 
 def _infix(operator: Operator, left: Fragment, right: Fragment) -> Fragment:
     binds = INFIX[operator.name]
-    # Sums and products associate, so only what follows a minus needs its own parentheses; a
-    # leading minus on the right would run into the sign before it.
+    # Sums and products are associative, so only the right operand of a minus needs parentheses; a
+    # leading minus on the right is enclosed too, to avoid two adjacent signs.
     needs = POWER if right[0].startswith("-") else binds + (operator.name == "sub")
     second = _enclose(right, needs)
-    # Two numbers side by side would read as one.
+    # Without a dot, two adjacent numbers would read as one.
     starts_with_digit = second.lstrip("{")[:1].isdigit()
     template = r"%s \cdot %s" if binds == PRODUCT and starts_with_digit else operator.latex
     return template % (_enclose(left, binds), second), binds
@@ -55,10 +55,10 @@ def _fragment(operator: Operator, operands: list[Fragment]) -> Fragment:
     text = template % tuple(text for text, _ in operands)
     if not operator.is_default:
         text = rf"{{{text}}}_{{{', '.join(map(format_number, operator.values))}}}"
-    # g^{2}, e^{x} and \log|x| are enclosed before they are raised to a power.
+    # g^{2}, e^{x} and \log|x| are parenthesised when raised to a power.
     return text, POWER if "^" in template or template.startswith(r"\log") else ATOM
 
 
 def to_latex(operators: Sequence[Operator]) -> str:
-    """Return the rule in LaTeX math."""
+    """Return the rule as LaTeX math."""
     return fold(operators, _fragment)[0]

@@ -1,7 +1,7 @@
-"""Random numbers without a generator: a hash of who asks, when, and for which element.
+"""Counter-based random numbers: a hash of key, step and element index.
 
-Counter-based, so that a `drop` mask is the same in eager, compiled, stacked, exported and resumed
-runs, whatever the order of evaluation.
+There is no generator state, so `drop` masks are the same in eager, compiled, stacked, exported and
+resumed runs, independent of the order of evaluation.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _MASK = 0xFFFFFFFF
 
 
 def mix(x: Any) -> Any:
-    """Scramble 32-bit numbers: an int, an int64 tensor, or a uint32 array, which wraps by itself.
+    """Return the hash of 32-bit numbers: an int, an int64 tensor, or a uint32 array (which wraps).
 
-    Factors below 2^31 keep every product below 2^63: no overflow, the same in every backend.
+    Factors below 2^31 keep every product below 2^63, so there is no overflow in any back end.
     """
     x = ((x ^ (x >> 16)) * 0x21F0AAAD) & _MASK
     x = ((x ^ (x >> 15)) * 0x735A2D97) & _MASK
@@ -25,21 +25,21 @@ def mix(x: Any) -> Any:
 
 
 def stream_key(seed: int, node: int, parameter: int) -> int:
-    """Return the key of one random operator (by its place in the rule) on one parameter."""
+    """Return the key of one random operator (by its index in the rule) on one parameter."""
     key = mix(seed & _MASK) ^ ((seed >> 32) & _MASK)
     return int(mix((mix((key + node) & _MASK) + parameter) & _MASK))
 
 
 def hashed(key: Any, step: Any, elements: Any) -> Any:
-    """Return 24 random bits for each of `elements`, of the kind that these are."""
+    """Return 24 random bits per item of `elements`, as the same type."""
     at = mix((key + (step * 0x1E3779B9 & _MASK)) & _MASK)
     return mix(((elements * 0x1E3779B9) & _MASK) ^ at) >> 8
 
 
 def uniform(key: Tensor | int, step: Tensor | int, elements: Tensor) -> Tensor:
-    """Return uniform float32 numbers in [0, 1), one for each index in `elements` (int64).
+    """Return uniform float32 numbers in [0, 1), one per index in `elements` (int64).
 
-    24 bits each: exact in float32, so comparisons come out the same in every precision.
+    They have 24 bits and are exact in float32, so comparisons agree in every precision.
     """
     bits: Tensor = hashed(key, step, elements)
     return bits.float() * 2.0**-24

@@ -1,6 +1,6 @@
-"""From ordinary math to operators in prefix order: an iterative precedence parser.
+"""Iterative precedence parser: ordinary math to operators in prefix order.
 
-No recursion and no `eval`: hostile text can at worst be refused. Every error names its position.
+There is no recursion and no `eval`, so untrusted text is safe to parse. Errors carry a position.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Operand = tuple[Operator, ...]
 
 @dataclass(slots=True)
 class _Frame:
-    """One open bracket, bar or call, or the whole text: what is being put together inside."""
+    """State of one open bracket, bar or call, or of the whole text."""
 
     opener: str
     position: int
@@ -60,11 +60,11 @@ class _Frame:
 
     @property
     def starts_argument(self) -> bool:
-        """Whether a call is open and nothing of its next argument is there yet."""
+        """Whether a call is open and its next argument has not started."""
         return self.call is not None and not (self.done or self.waiting or self.keyword)
 
     def reduce(self, binds: int) -> None:
-        """Apply the waiting operators that bind at least as tightly as `binds`."""
+        """Apply the pending operators of precedence `binds` or higher."""
         while self.waiting and self.waiting[-1][1] >= binds:
             operator, _ = self.waiting.pop()
             operands = self.done[-operator.arity :]
@@ -93,7 +93,7 @@ def _tokenize(text: str) -> list[_Token]:
             tokens.append(_Token(kind, match.group(), at))
         at = match.end()
     if not tokens:
-        raise RuleError("the rule is empty; write an expression of the gradient, such as m1 + g")
+        raise RuleError("the rule is empty; write an expression such as m1 + g")
     tokens.append(_Token("end", "", len(text)))
     return tokens
 
@@ -120,7 +120,7 @@ def _literal(token: _Token) -> Operand:
 
 
 def _parameter(operator: Operator, operand: Operand, at: int) -> float:
-    """Read an argument beyond the operands: a number, perhaps with a minus."""
+    """Return the value of a parameter: a number, possibly negated."""
     *signs, literal = operand
     if literal.feed != "nothing" or any(sign.name != "neg" for sign in signs):
         names = ", ".join(p.name for p in operator.parameters)
@@ -129,9 +129,9 @@ def _parameter(operator: Operator, operand: Operand, at: int) -> float:
 
 
 def _call(frame: _Frame) -> Operand:
-    """Put together what a closed call holds: operands first, then parameters."""
+    """Return the operators of a closed call; its arguments are operands, then parameters."""
     operator = frame.call
-    assert operator is not None  # noqa: S101 - only call frames come here
+    assert operator is not None  # noqa: S101 - only called with call frames
     arity = operator.arity
     if len(frame.arguments) < arity or len(frame.arguments) > arity + len(operator.parameters):
         count = f"{arity} argument{'s' if arity != 1 else ''}"
@@ -151,7 +151,7 @@ def _call(frame: _Frame) -> Operand:
                 raise RuleError(f"{operator.name}: {keyword} is given twice", at)
             named[keyword] = _parameter(operator, operand, at)
         elif named:
-            raise RuleError("a parameter without a name cannot follow one with a name", at)
+            raise RuleError("a positional parameter cannot follow a named one", at)
         else:
             values.append(_parameter(operator, operand, at))
     if operator.bars and operands[0][0].name == "abs":
@@ -190,7 +190,7 @@ class _Parser:
         self.frames.append(_Frame(opener, position, call, argument_at=position))
 
     def _operand(self, token: _Token) -> bool:
-        """Take a token where an operand must start; return whether one is still needed."""
+        """Consume a token where an operand starts; return whether an operand is still needed."""
         frame = self.frames[-1]
         follows = self.tokens[self.at].text if token.kind != "end" else ""
         if token.kind == "number":
@@ -219,22 +219,22 @@ class _Parser:
         elif token.text == ")" and frame.starts_argument and not frame.arguments:
             self._close(token)
         elif token.kind == "end":
-            raise RuleError("the rule ends where an operand is missing", token.position)
+            raise RuleError("the rule is incomplete: an operand is missing", token.position)
         else:
             raise RuleError(
-                f'"{token.text}" stands where an operand (an input, a number, "(") is needed',
+                f'unexpected "{token.text}"; an operand (an input, a number or "(") is expected',
                 token.position,
             )
         self.count += 1
         return False
 
     def _operator(self, token: _Token) -> bool:
-        """Take a token that follows an operand; return whether an operand is needed next."""
+        """Consume a token after an operand; return whether an operand must follow."""
         frame = self.frames[-1]
         sign = "^" if token.text == "**" else token.text
         if sign in _INFIX:
             operator, binds = _INFIX[sign]
-            # ^ groups to the right, the others to the left.
+            # ^ is right-associative, the others are left-associative.
             frame.reduce(binds + 1 if binds == POWER else binds)
             frame.waiting.append((operator, binds))
             self.count += 1
@@ -257,8 +257,8 @@ class _Parser:
     def _close(self, token: _Token) -> None:
         frame = self.frames[-1]
         if frame.opener != ("|" if token.text == "|" else "("):
-            missing = f'; the "{frame.opener}" at {frame.position} is open' if frame.opener else ""
-            raise RuleError(f'"{token.text}" closes nothing{missing}', token.position)
+            hint = f'; "{frame.opener}" at {frame.position} is still open' if frame.opener else ""
+            raise RuleError(f'unmatched "{token.text}"{hint}', token.position)
         self.frames.pop()
         if frame.call:
             if frame.done:
@@ -284,10 +284,10 @@ def parse(text: str) -> Operand:
     """Return the operators of a rule's text in prefix order.
 
     Raises:
-        RuleError: The text is not a rule, or larger than the limits of this module.
+        RuleError: The text is not a rule, or exceeds the limits of this module.
     """
     if not isinstance(text, str):
-        raise RuleError(f"a rule is a text, not {type(text).__name__}")
+        raise RuleError(f"the text of a rule must be a str, not {type(text).__name__}")
     if len(text) > MAX_TEXT:
-        raise RuleError(f"the text has {len(text)} characters; a rule has at most {MAX_TEXT}")
+        raise RuleError(f"the text has {len(text)} characters; at most {MAX_TEXT} are allowed")
     return _Parser(text).run()

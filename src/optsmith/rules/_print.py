@@ -1,4 +1,4 @@
-"""Rules as text and as a drawn tree, from operators in prefix order."""
+"""Formats operators in prefix order as text and as a tree drawing."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from optsmith.rules._operator import Operator, format_number
 
 T = TypeVar("T")
 
-# How tightly each construct binds; the parser uses the same table.
+# Precedence of each construct; the parser uses the same table.
 SUM, PRODUCT, PREFIX, POWER, ATOM = 1, 2, 3, 4, 5
 INFIX = {"add": SUM, "sub": SUM, "mul": PRODUCT, "div": PRODUCT, "pow": POWER}
 
 HOLE = Operator("?", 0, torch=lambda: float("nan"), latex=r"\square", feed="nothing")
-"""Stands in an open slot of a partial rule when it is printed."""
+"""Placeholder for an open slot when a partial rule is printed."""
 
 
 def fold(operators: Sequence[Operator], combine: Callable[[Operator, list[T]], T]) -> T:
-    """Reduce a complete prefix sequence bottom-up, without recursion.
+    """Return the value of a complete prefix sequence, computed bottom-up without recursion.
 
-    Reading prefix order backwards meets every operand before its operator, so one pass with a
-    stack does it, however deep the tree.
+    In reversed prefix order, operands come before their operator, so one pass with a stack is
+    enough for trees of any depth.
     """
     stack: list[T] = []
     for operator in reversed(operators):
@@ -40,7 +40,7 @@ def _text(operator: Operator, operands: list[tuple[str, int]]) -> tuple[str, int
         return f"-{_enclose(*operands[0], PREFIX)}", PREFIX
     if name == "pow":
         base, exponent = operands
-        # An exponent may start with a minus: `a^-b` reads one way only.
+        # An exponent may start with a minus: `a^-b` is unambiguous.
         return f"{_enclose(*base, ATOM)}^{_enclose(*exponent, PREFIX)}", POWER
     if name in INFIX:
         binds = INFIX[name]
@@ -56,7 +56,7 @@ def _text(operator: Operator, operands: list[tuple[str, int]]) -> tuple[str, int
 
 
 def to_text(operators: Sequence[Operator]) -> str:
-    """Return ordinary math that parses back to the same operators, with no needless parentheses."""
+    """Return text that parses back to the same operators, without redundant parentheses."""
     return fold(operators, _text)[0]
 
 
@@ -70,6 +70,6 @@ def _lines(operator: Operator, operands: list[list[str]]) -> list[str]:
 
 
 def to_tree(operators: Sequence[Operator]) -> str:
-    """Return the tree drawn with lines, one operator a row."""
+    """Return the tree drawn with box characters, one operator per line."""
     lines: list[str] = fold(operators, _lines)
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The rule: an immutable expression tree of operators, kept in prefix order."""
+"""The rule: an immutable expression tree of operators, stored in prefix order."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An update rule phi: training does `theta -= lr * phi(gradient)`.
+    """An update rule phi, used in training as `theta -= lr * phi(gradient)`.
 
-    The tree is held as its operators in prefix order (operator, then its operands), which is also
-    the order in which the super-tree fills slots. Rules are equal when their trees are.
+    The tree is stored as its operators in prefix order (an operator, then its operands), the order
+    in which the super-tree fills slots. Two rules are equal if their trees are.
 
     Args:
         operators: A complete tree in prefix order.
 
     Raises:
-        RuleError: The operators do not make exactly one tree.
+        RuleError: The operators do not form exactly one tree.
     """
 
     operators: tuple[Operator, ...]
@@ -35,7 +35,7 @@ class Rule:
         slots = 1
         for i, operator in enumerate(self.operators):
             if slots == 0:
-                raise RuleError(f"operators after the {i} that complete the rule")
+                raise RuleError(f"the rule is complete after {i} operators, but more follow")
             slots += operator.arity - 1
         if slots:
             raise RuleError(f"the rule is incomplete: {slots} operand(s) missing")
@@ -44,10 +44,10 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Return the rule that `text` writes in ordinary math, such as `ld*sign(m1) - Adam`.
+        """Return the rule for a text in ordinary math, such as `ld*sign(m1) - Adam`.
 
         `log(x)` and `sqrt(x)` act on |x|; `|x|` is `abs(x)`; `^` and `**` are powers; parameters
-        follow the operand, as in `drop(x, 0.3)`.
+        follow the operands, as in `drop(x, 0.3)`.
 
         Raises:
             RuleError: The text is not a rule; the error carries the position.
@@ -56,32 +56,32 @@ class Rule:
 
     @property
     def length(self) -> int:
-        """The number of operators, inputs counted."""
+        """The number of operators, including inputs."""
         return len(self.operators)
 
     def fold(self, combine: Callable[[Operator, list[T]], T]) -> T:
-        """Compute a value bottom-up: `combine(operator, values of its operands)` at each node."""
+        """Return a value computed bottom-up with `combine(operator, values of its operands)`."""
         return fold(self.operators, combine)
 
     def uses(self, feed: str) -> bool:
-        """Return whether some input is fed by `feed` ("gradient", "time")."""
+        """Return whether the rule has an input of the kind `feed` ("gradient", "time")."""
         return any(operator.feed == feed for operator in self.operators)
 
     def latex(self) -> str:
-        """Return the rule in LaTeX math."""
+        """Return the rule as LaTeX math."""
         return to_latex(self.operators)
 
     def tree(self) -> str:
-        """Return the tree drawn as text, one operator a row."""
+        """Return the tree drawn as text, one operator per line."""
         return to_tree(self.operators)
 
     def simplify(self, timeout: float = 10.0) -> Rule:
-        """Return a shorter rule that is the same function, by SymPy, or this one.
+        """Return a shorter rule for the same function, found by SymPy, or this rule.
 
-        When SymPy takes longer than `timeout` seconds, fails, or proposes something that is not
-        the same function on the probe, the rule comes back unchanged with a `SimplifyWarning`.
+        If SymPy exceeds `timeout` seconds, fails, or returns a rule that differs on the probe, the
+        rule is returned unchanged with a `SimplifyWarning`.
         """
-        from optsmith.rules._simplify import simplify  # SymPy and torch only when asked for
+        from optsmith.rules._simplify import simplify  # imports SymPy and torch only when needed
 
         return simplify(self, timeout)
 

@@ -1,7 +1,7 @@
-"""Simplification by SymPy, in a process of its own.
+"""Simplification of rules with SymPy, in a separate process.
 
-SymPy can hang, exhaust memory or raise on nested powers; a separate process can be ended at any
-moment. It is started on first use and kept for the next rule.
+SymPy can hang, run out of memory or raise on nested powers; a separate process can be killed at
+any time. It is started on first use and reused for later rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_LENGTH = 100
 
 
 class _Worker:
-    """One SymPy process, answering one line of JSON with another."""
+    """A SymPy process that answers each line of JSON with another."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -39,7 +39,7 @@ class _Worker:
         if stdin is None or stdout is None:
             raise BrokenPipeError
         self.stdin = stdin
-        # Reading in a thread is the portable way to wait for a line with a time limit.
+        # Reading in a thread is the portable way to wait for a line with a timeout.
         threading.Thread(target=self._read, args=(stdout,), daemon=True).start()
 
     def _read(self, stdout: IO[str]) -> None:
@@ -60,7 +60,7 @@ class _Worker:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        with contextlib.suppress(BrokenPipeError):  # what was not sent no longer matters
+        with contextlib.suppress(BrokenPipeError):  # unsent data no longer matters
             self.stdin.close()
 
 
@@ -93,20 +93,20 @@ def _ask(request: dict[str, Any], timeout: float) -> dict[str, Any]:
 
 
 def _same_function(rule: Rule, other: Rule) -> bool:
-    # Only here do rules need the layer above them: SymPy works on ideal real numbers, while x/y is
-    # guarded against 0 and powers can be NaN, so its answer is checked where it matters.
+    # The only import of a higher layer in this package. SymPy assumes exact real numbers, while x/y
+    # is guarded against 0 and powers can be NaN, so the result is compared on the probe.
     from optsmith.screening import agree
 
     return agree(rule, other)
 
 
 def _effort(rule: Rule) -> tuple[int, int]:
-    """Return what simplification makes smaller: operators, then inputs (2*g rather than g + g)."""
+    """Return the cost to minimise: number of operators, then of inputs (2*g rather than g + g)."""
     return rule.length, sum(o.arity == 0 and o.feed != "nothing" for o in rule.operators)
 
 
 def simplify(rule: Rule, timeout: float) -> Rule:
-    """Return a shorter equal rule, or `rule` itself (with a warning when SymPy did not manage)."""
+    """Return a shorter equivalent rule, or `rule` itself, with a warning if SymPy failed."""
     if rule.length > MAX_LENGTH:
         return _unchanged(rule, f"it has more than {MAX_LENGTH} operators")
     modules = {o.sympy.__module__ for o in rule.operators if o.sympy is not None}
@@ -122,7 +122,7 @@ def simplify(rule: Rule, timeout: float) -> Rule:
     if _effort(simpler) >= _effort(rule):
         return rule
     if not _same_function(rule, simpler):
-        return _unchanged(rule, f"SymPy's {simpler} is not the same function where it matters")
+        return _unchanged(rule, f"SymPy's result {simpler} is a different function on the probe")
     return simpler
 
 

@@ -1,4 +1,4 @@
-"""The process behind `Rule.simplify`: reads rules as JSON lines, answers with simpler ones."""
+"""Main program of the SymPy process: reads rules as JSON lines, writes simplified ones."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Prefix = tuple[Operator, ...]
 
 
 class NoRuleError(Exception):
-    """An expression of SymPy's that the language of rules cannot say."""
+    """A SymPy expression that cannot be written as a rule."""
 
 
 def to_sympy(request: list[list[Any]]) -> tuple[sympy.Expr, dict[str, Operator]]:
-    """Return the expression, and the operators that opaque names in it stand for."""
+    """Return the SymPy expression, and the operators by their opaque names in it."""
     opaque: dict[str, Operator] = {}
     stack: list[sympy.Expr] = []
     for at, (name, values, arity, is_random) in reversed(list(enumerate(request))):
         operands = [stack.pop() for _ in range(arity)]
         try:
             operator = find_operator(name, tuple(values))
-        except Exception:  # an operator of the asking process that no module here declares
+        except Exception:  # an operator of the parent process that no imported module declares
             operator = Operator(name, arity, torch=_never, feed="operands" if arity else "gradient")
         transparent = operator.sympy is not None and (arity or operator.is_default)
         if transparent and not is_random:
             stack.append(operator.sympy(sympy, *operands, *operator.values))  # type: ignore[misc]
             continue
-        # Random operators get a name for each use: two of them are never the same number.
+        # Random operators get one name per use, because two uses are different random values.
         label = f"{operator!r}#{at}" if is_random else repr(operator)
         opaque[label] = operator
         symbol = sympy.Function(label, real=True)(*operands) if arity else None
@@ -48,7 +48,7 @@ def _never(*_: object) -> None:
 
 
 class Writer:
-    """Turns an expression back into operators, in an order that people would write."""
+    """Converts an expression back to operators, in the customary order."""
 
     def __init__(self, opaque: dict[str, Operator]) -> None:
         self.opaque = opaque
@@ -144,7 +144,7 @@ class Writer:
 
 
 def simplest(request: list[list[Any]]) -> Rule:
-    """Return the shortest of the forms that SymPy finds."""
+    """Return the shortest of the forms that SymPy returns."""
     expression, opaque = to_sympy(request)
     forms = {expression, sympy.simplify(expression), sympy.factor_terms(expression)}
     rules, reasons = [], []
@@ -154,31 +154,31 @@ def simplest(request: list[list[Any]]) -> Rule:
         except NoRuleError as reason:
             reasons.append(str(reason))
     if not rules:
-        raise NoRuleError(f"SymPy's form is no rule: {reasons[0]}")
+        raise NoRuleError(f"SymPy's result cannot be written as a rule: {reasons[0]}")
     return min(rules, key=lambda rule: (rule.length, str(rule)))
 
 
 def answer(line: str) -> dict[str, Any]:
-    """Answer one request."""
+    """Return the answer to one request."""
     request = json.loads(line)
     try:
         sys.path[:] = request["path"]
         for module in request["modules"]:
             importlib.import_module(module)
         rule = simplest(request["operators"])
-    except Exception as error:  # whatever SymPy does, the asking process gets an answer
+    except Exception as error:  # the parent process always gets an answer
         return {"error": f"{type(error).__name__}: {error}".replace("\n", " ")[:200]}
     return {"operators": [[o.name, o.values] for o in rule.operators]}
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Answer requests until the end of standard input."""
     try:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     except (ImportError, ValueError, OSError):
-        pass  # no such limit on this system: the time limit remains
+        pass  # no memory limit on this system; the timeout still applies
     for line in sys.stdin:
         sys.stdout.write(json.dumps(answer(line)) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Spaces: the super-tree of rules and what constrains it."""
+"""Search spaces: the super-tree of rules and its constraints."""
 
 from optsmith.space._constraint import PAPER_CONSTRAINTS, Constraint
 from optsmith.space._named import spaces

@@ -1,4 +1,4 @@
-"""Constraints of the super-tree: data, so that users can add their own."""
+"""Constraints of the super-tree; users can add their own."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """Forbids operators directly under another.
+    """Forbids some operators as direct operands of another.
 
-    Three reasons make a pair worth forbidding: the child cancels the parent, the child is
-    redundant under it, or the pair is a constant.
+    There are three reasons to forbid a pair: the child cancels the parent, the child is redundant
+    under the parent, or the pair is constant.
 
     Args:
-        parent: Name of the operator above; None for the root of the rule.
-        children: Names of operators (or numbers, as text) that may not stand under it. A name
-            covers every variant of the operator.
-        reason: Why, for people.
-        slot: The operand that it is about (0 or 1); None for all.
+        parent: Name of the parent operator; None for the root of the rule.
+        children: Names of the forbidden operators (or numbers, as text). A name includes every
+            variant of the operator.
+        reason: Explanation for readers.
+        slot: Index of the operand that the constraint applies to (0 or 1); None for all.
     """
 
     parent: str | None
@@ -29,7 +29,7 @@ class Constraint:
         object.__setattr__(self, "children", frozenset(self.children))
 
     def forbids(self, parent: str | None, slot: int, child: str) -> bool:
-        """Return whether `child` may not be operand `slot` of `parent`."""
+        """Return whether `child` is forbidden as operand `slot` of `parent`."""
         return self.parent == parent and self.slot in (None, slot) and child in self.children
 
 

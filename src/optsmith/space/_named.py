@@ -1,4 +1,4 @@
-"""The spaces that have a name."""
+"""Registry of the built-in spaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The space: operators, constraints and a maximum depth make a super-tree of rules."""
+"""The search space: operators, constraints and a maximum length define a super-tree of rules."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from optsmith.space._constraint import Constraint
 
 
 class Random(Protocol):
-    """A source of random numbers: `random.Random` and NumPy's `Generator` both are."""
+    """A random number generator, such as `random.Random` or NumPy's `Generator`."""
 
     def random(self) -> float:
-        """Return a number in [0, 1)."""
+        """Return a uniform number in [0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +28,17 @@ class Partial:
 
     @property
     def open(self) -> int:
-        """The number of slots that still want an operator."""
+        """The number of slots that are not filled yet."""
         return 1 + sum(operator.arity - 1 for operator in self.operators)
 
     @property
     def is_complete(self) -> bool:
-        """Whether this is a leaf of the super-tree: a whole rule."""
+        """Whether this is a leaf of the super-tree: a complete rule."""
         return self.open == 0
 
     @property
     def rule(self) -> Rule:
-        """The rule, when complete."""
+        """The rule; the node must be complete."""
         return Rule(self.operators)
 
     def __str__(self) -> str:
@@ -46,22 +46,22 @@ class Partial:
 
 
 class _Slot:
-    """A kind of place in a rule: what may stand there, with the slots that each choice opens."""
+    """A slot of a rule: the operators allowed there, with the slots that each of them opens."""
 
     __slots__ = ("choices", "least")
 
     def __init__(self) -> None:
         self.choices: list[_Choice] = []
-        self.least = math.inf  # length of the shortest sub-rule that may stand here
+        self.least = math.inf  # length of the shortest sub-rule allowed here
 
 
 class _Choice(NamedTuple):
     operator: Operator
-    opens: tuple[_Slot, ...]  # last operand first, as they are pushed on a stack
+    opens: tuple[_Slot, ...]  # last operand first, in the order in which they are pushed on a stack
 
 
 def _measure(slots: list[_Slot]) -> None:
-    """Set the least length of every slot: shrink from infinity until nothing changes."""
+    """Set the least length of every slot by iterating from infinity to a fixed point."""
     changed = True
     while changed:
         changed = False
@@ -79,13 +79,13 @@ class Space:
     """The super-tree: every rule of at most `max_depth` operators that obeys the constraints.
 
     The root is the empty rule; a child fills the next open slot, leftmost and top-down, with one
-    operator. Immutable; to change one, build another from its parts.
+    operator. A space is immutable; to change it, build a new one from its parts.
 
     Args:
-        operators: What rules are made of.
-        constraints: What may not stand directly under what.
-        max_depth: The largest length of a rule.
-        name: For messages and records.
+        operators: The operators of the rules.
+        constraints: Forbidden pairs of operator and operand.
+        max_depth: Maximum number of operators of a rule.
+        name: Name of the space in messages and records.
     """
 
     def __init__(
@@ -108,9 +108,9 @@ class Space:
             raise SpaceError(f"max_depth must be at least 1, not {self.max_depth}")
         if len(set(self.operators)) < len(self.operators):
             twice = next(o for o in self.operators if self.operators.count(o) > 1)
-            raise SpaceError(f"the space has the operator {twice} twice")
+            raise SpaceError(f"the operator {twice} is in the space twice")
         if not any(operator.arity == 0 for operator in self.operators):
-            raise SpaceError("a space needs at least one input")
+            raise SpaceError("a space needs at least one input (an operator of arity 0)")
 
     def _slots(self) -> _Slot:
         root = _Slot()
@@ -124,10 +124,10 @@ class Space:
                 if not any(c.forbids(parent, i, o.name) for c in self.constraints)
             ]
             if not slot.choices:
-                raise SpaceError(f"the constraints leave nothing that may stand under {parent}")
+                raise SpaceError(f"the constraints forbid every operand of {parent}")
         _measure([slot for _, _, slot in places])
         if root.least > self.max_depth:
-            raise SpaceError(f"the constraints leave no rule of at most {self.max_depth} operators")
+            raise SpaceError(f"the constraints allow no rule of at most {self.max_depth} operators")
         return root
 
     @property
@@ -136,7 +136,7 @@ class Space:
         return Partial()
 
     def _open(self, operators: Iterable[Operator]) -> list[_Slot]:
-        """Return the open slots after `operators`, the next one last.
+        """Return the open slots after `operators`; the slot to fill next is the last item.
 
         Raises:
             SpaceError: The operators are not a node of this super-tree.
@@ -153,16 +153,18 @@ class Space:
             stack.extend(choice.opens)
             used += 1
         if used + _least(stack) > self.max_depth:
-            raise SpaceError(f"needs more than the {self.max_depth} operators of {self.name}")
+            raise SpaceError(
+                f"needs more than {self.max_depth} operators, the maximum of the space {self.name}"
+            )
         return stack
 
     def _complain(self, operator: Operator) -> str:
         if operator not in self.operators:
             return f"{operator} is not an operator of the space {self.name}"
-        return f"the constraints of {self.name} forbid {operator} where it stands"
+        return f"the constraints of the space {self.name} forbid {operator} in this position"
 
     def why_not(self, rule: Rule) -> str:
-        """Return why `rule` is not in this space; empty when it is."""
+        """Return the reason why `rule` is not in this space; an empty string if it is."""
         try:
             self._open(rule.operators)
         except SpaceError as error:
@@ -174,7 +176,7 @@ class Space:
         return not self.why_not(rule)
 
     def children(self, partial: Partial) -> tuple[Partial, ...]:
-        """Return the nodes below `partial`: one operator more, and completable in max_depth."""
+        """Return the children of `partial` that can be completed within `max_depth` operators."""
         stack = self._open(partial.operators)
         if not stack:
             return ()
@@ -187,10 +189,10 @@ class Space:
         )
 
     def unroll(self, partial: Partial, rng: Random) -> Rule:
-        """Complete `partial` at random: operators drawn uniformly from those allowed.
+        """Return a random completion of `partial`.
 
-        When max_depth operators do not complete the rule, start again from `partial`. The draw
-        reads nothing but `rng.random()`.
+        Operators are drawn uniformly from those allowed. A draw that is not complete after
+        `max_depth` operators is discarded and repeated. Only `rng.random()` is called.
         """
         start = self._open(partial.operators)
         depth, draw = self.max_depth, rng.random
@@ -205,7 +207,7 @@ class Space:
                 return Rule(tuple(operators))
 
     def sample(self, rng: Random) -> Rule:
-        """Return a random rule: the root, unrolled."""
+        """Return a random rule: a random completion of the root."""
         return self.unroll(self.root, rng)
 
     def count(self, length: int) -> int:
