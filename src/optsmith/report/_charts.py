@@ -1,8 +1,8 @@
-"""Charts as SVG without a fixed size: a small kit of scales, axes and marks.
+"""Responsive SVG charts: scales, axes and marks.
 
-Places are given in per cent of the plot, sizes in pixels. So a chart fills any width while its text
-and dots keep their size, on a phone as on a wall, without a script. Only lines through many points
-need a nested drawing that is stretched, with strokes that are not.
+Positions are in percent of the plot, sizes in pixels, so a chart fills any width while text and
+dots keep their size, without a script. Only lines through many points need a nested SVG that is
+stretched, with strokes that do not scale.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from optsmith.report._html import Content, Markup, tag
 from optsmith.report._values import count, shortest, significant
 
 RUG = 9
-"""Height in pixels of a mark at the border."""
+"""Height in pixels of a tick at the border of the plot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A map from values to per cent of the plot.
+    """A map from values to percent of the plot.
 
     Attributes:
         low: The value at one end.
         high: The value at the other end; above `low`.
-        log: Whether equal ratios have equal distances.
-        upward: Whether it is a y axis, on which large values are at the top: near 0 %.
+        log: Whether the scale is logarithmic.
+        upward: Whether it is a y axis, with large values at the top, near 0 %.
     """
 
     low: float
@@ -36,7 +36,7 @@ class Scale:
     upward: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the place of a value; values outside are held at the border."""
+        """Return the position of a value; values outside the range are clamped."""
         value = min(max(value, self.low), self.high)
         low, high = self.low, self.high
         if self.log:
@@ -45,11 +45,11 @@ class Scale:
         return round(100 - share if self.upward else share, 2)
 
     def holds(self, value: float) -> bool:
-        """Return whether a value lies on the axis."""
+        """Return whether a value is within the range."""
         return self.low <= value <= self.high
 
     def ticks(self, most: int = 6) -> list[float]:
-        """Return round values along the axis, at most `most` or a few more."""
+        """Return round values within the range, about `most` at most."""
         if self.log:
             for digits in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
                 found = self._powers(digits, 1)
@@ -79,12 +79,12 @@ def round_step(least: float) -> float:
 
 
 def scale_for(values: Iterable[float], ratio_for_log: float = math.inf) -> Scale:
-    """Return a y scale that holds values with some air.
+    """Return a y scale for the values, with some padding.
 
     Args:
         values: At least one finite number.
-        ratio_for_log: From which ratio of the largest to the smallest the scale is logarithmic;
-            values that are not all positive are never shown so.
+        ratio_for_log: Ratio of the largest to the smallest value from which the scale is
+            logarithmic, if all values are positive.
     """
     values = list(values)
     low, high = min(values), max(values)
@@ -96,7 +96,7 @@ def scale_for(values: Iterable[float], ratio_for_log: float = math.inf) -> Scale
 
 
 def tick_labels(ticks: Sequence[float], log: bool) -> list[str]:
-    """Return one text for each tick; on even axes, all with the decimals of the step."""
+    """Return one label per tick; on linear axes, with the decimals of the step."""
     if log:
         return [shortest(tick) for tick in ticks]
     if all(tick == int(tick) and abs(tick) < 1e5 for tick in ticks):
@@ -110,12 +110,12 @@ def tick_labels(ticks: Sequence[float], log: bool) -> list[str]:
 
 
 def at(percent: float) -> str:
-    """Return a place as SVG writes it."""
+    """Return a position as an SVG attribute."""
     return f"{percent:g}%"
 
 
 def y_axis(scale: Scale, title: str) -> Markup:
-    """Return the lines across the plot with their values, and the title above them."""
+    """Return the grid lines with their labels, and the title above them."""
     ticks = scale.ticks()
     parts: list[Content] = []
     for tick, label in zip(ticks, tick_labels(ticks, scale.log), strict=True):
@@ -128,7 +128,7 @@ def y_axis(scale: Scale, title: str) -> Markup:
 
 
 def x_axis(scale: Scale, title: str, ticks: Sequence[float]) -> Markup:
-    """Return the base line with values under it, and the title at its end."""
+    """Return the base line with labels below it, and the title at its end."""
     parts: list[Content] = [tag("line", x1=0, x2="100%", y1="100%", y2="100%", class_="base")]
     for tick, label in zip(ticks, tick_labels(ticks, scale.log), strict=True):
         x = at(scale(tick))
@@ -138,12 +138,12 @@ def x_axis(scale: Scale, title: str, ticks: Sequence[float]) -> Markup:
 
 
 def dot(x: float, y: float, tip: str, radius: float = 3.5, class_: str = "dot") -> Markup:
-    """Return a round mark with what a reader is told who points at it."""
+    """Return a dot with a tooltip."""
     return tag("circle", tag("title", tip), cx=at(x), cy=at(y), r=radius, class_=class_)
 
 
 def border_tick(x: float, at_top: bool, tip: str) -> Markup:
-    """Return a short mark at the edge of the plot, for what has no place inside it."""
+    """Return a tick at the border of the plot, for an item without a position inside it."""
     return tag(
         "rect",
         tag("title", tip),
@@ -157,13 +157,13 @@ def border_tick(x: float, at_top: bool, tip: str) -> Markup:
 
 
 def line(points: Sequence[tuple[float, float]], class_: str) -> Markup:
-    """Return a line through places of the plot."""
+    """Return a line through positions of the plot."""
     path = "".join(f"{'L' if i else 'M'}{x:g} {y:g}" for i, (x, y) in enumerate(points))
     return tag("path", d=path, class_=class_, vector_effect="non-scaling-stroke")
 
 
 def stair(points: Sequence[tuple[float, float]], until: float, class_: str) -> Markup:
-    """Return a line that stays level until the next place, and goes on to `until`."""
+    """Return a step line through positions of the plot, extended to `until`."""
     corners: list[tuple[float, float]] = []
     for x, y in points:
         if corners:
@@ -173,13 +173,13 @@ def stair(points: Sequence[tuple[float, float]], until: float, class_: str) -> M
 
 
 def line_key(class_: str) -> Markup:
-    """Return a piece of a line for a legend."""
+    """Return a sample of a line for a legend."""
     piece = tag("line", x1=0, x2="100%", y1="50%", y2="50%", class_=class_)
     return tag("svg", piece, class_="key-line", aria_hidden="true")
 
 
 def stretched(*content: Content) -> Markup:
-    """Return lines that fill the plot, whatever its shape."""
+    """Return lines stretched to fill the plot."""
     return tag(
         "svg", content, viewBox="0 0 100 100", preserveAspectRatio="none", class_="stretched"
     )
@@ -193,15 +193,15 @@ def chart(
     after: Content = None,
     kind: str = "",
 ) -> Markup:
-    """Return a figure: the plot, which takes the keyboard's focus, and what follows it.
+    """Return a figure: a plot that can have the keyboard focus, and the content after it.
 
     Args:
         anchor: Id of the figure.
-        title: Its name.
-        description: What it shows, for those who do not see it.
-        marks: The drawing.
-        after: Legends and the like.
-        kind: Classes of the figure: `labelled` leaves room for words around the plot.
+        title: Title of the figure.
+        description: Text alternative for screen readers.
+        marks: Content of the plot.
+        after: Content after the plot, such as legends.
+        kind: CSS classes of the figure; `labelled` leaves room for labels around the plot.
     """
     drawing = tag(
         "svg",
@@ -217,6 +217,6 @@ def chart(
         class_="plot",
         role="group",
         tabindex=0,
-        aria_label=f"{title}; arrow keys go through its points",
+        aria_label=f"{title}; use the arrow keys to move between points",
     )
     return tag("figure", plot, after, class_=f"chart {kind}".strip(), id=anchor)

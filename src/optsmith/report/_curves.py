@@ -1,4 +1,4 @@
-"""The learning curves of the winner and of each baseline at its best."""
+"""Section of the learning curves: the winner, and each baseline with its best schedule."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from optsmith.report._values import finite
 Points = list[tuple[float, float]]
 
 PALETTE = 6
-"""Colours and dashes for baselines in the style sheet; they repeat after that."""
+"""Number of line styles for baselines in the style sheet; they repeat after that."""
 
 
 def drawn_rows(rows: Sequence[Row], winner: str = "") -> list[Row]:
-    """Return the winner, or else the best rule, and each baseline with its best schedule.
+    """Return the winner (or the best rule), and each baseline with its best schedule.
 
     Args:
         rows: The final comparison, best first.
@@ -54,7 +54,7 @@ def _styles(rows: Sequence[Row]) -> list[str]:
 
 
 def _values_block(rows: Sequence[Row], curves: Sequence[Points], x: Scale) -> Markup:
-    """Return what the script reads out under the pointer; data, which a browser never runs."""
+    """Return the data of the tooltips as a JSON block, which a browser does not execute."""
     series = [
         {"name": name_of(row), "points": [(x(s), s, float(f"{v:.4g}")) for s, v in points]}
         for row, points in zip(rows, curves, strict=True)
@@ -64,14 +64,14 @@ def _values_block(rows: Sequence[Row], curves: Sequence[Points], x: Scale) -> Ma
 
 
 def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
-    """Return the learning curves, or None when there are none."""
+    """Return the section of the learning curves, or None if there are no curves."""
     rows = drawn_rows(final.get("rows") or [], winner)
     if not rows:
         return None
     curves = [_points(row) for row in rows]
     values = [value for points in curves for _, value in points]
     steps = [step for points in curves for step, _ in points]
-    # A signal that falls, such as a loss, tells most near its end: there ratios count.
+    # For a decreasing signal, such as a loss, a log scale shows differences near the end.
     falling = sum(points[-1][1] < points[0][1] for points in curves) > len(curves) / 2
     y = scale_for(values, 8 if falling else math.inf)
     x = Scale(min(0.0, *steps), max(1.0, *steps))
@@ -89,7 +89,7 @@ def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
         "The training signal of " + "; ".join(map(name_of, rows)) + ".",
         y_axis(y, "training signal"),
         x_axis(x, "step", x.ticks()),
-        # The winner is drawn last, over the others.
+        # The winner is drawn last, on top of the others.
         stretched(reversed(lines)),
         after=[tag("ul", keys, class_="legend"), _values_block(rows, curves, x)],
     )
@@ -97,6 +97,5 @@ def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
         "curves",
         "Learning curves",
         drawing,
-        lead="Mean over the seeds: the winner, and each baseline with the schedule that suits "
-        "it best.",
+        lead="Mean over the seeds, for the winner and for each baseline with its best schedule.",
     )

@@ -1,4 +1,4 @@
-"""What became of every candidate: how many were drawn, and where the others were lost."""
+"""Section of the screening: how many candidates were drawn, refused, trained and accepted."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TRAINED = {
     "early_stopped": "stopped early",
     "diverged": "diverged",
     "failed": "failed",
-    "timed_out": "ran out of time",
+    "timed_out": "timed out",
     "rejected": "not better than the threshold",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Candidates that went no further, and why."""
+    """Candidates dropped at one stage for one reason."""
 
     words: str
     many: int
@@ -32,17 +32,17 @@ def _whole(value: Any) -> int:
 
 
 def losses(counts: Mapping[str, Any]) -> list[Loss]:
-    """Return where candidates were lost, stage by stage; within the screen the most first."""
+    """Return the losses per stage; those of the screen are sorted by their number."""
     refused = counts.get("refused") or {}
     screened = [Loss(reason, _whole(many), "screen") for reason, many in refused.items()]
     screened.sort(key=lambda loss: -loss.many)
-    known = [Loss("same as a rule already known", _whole(counts.get("duplicate")), "known")]
+    known = [Loss("duplicate of a known rule", _whole(counts.get("duplicate")), "known")]
     trained = [Loss(words, _whole(counts.get(key)), "trained") for key, words in TRAINED.items()]
     return [loss for loss in [*screened, *known, *trained] if loss.many]
 
 
 def trained(counts: Mapping[str, Any]) -> int:
-    """Return how many candidates were trained."""
+    """Return the number of candidates that were trained."""
     return _whole(counts.get("accepted")) + sum(_whole(counts.get(key)) for key in TRAINED)
 
 
@@ -53,7 +53,7 @@ def early_stop_rate(counts: Mapping[str, Any]) -> str:
 
 
 def _bar(words: str, many: int, drawn: int, left: int, class_: str) -> Markup:
-    """Return one row: its words, a bar from `left`, and how many."""
+    """Return one row: a label, a bar that starts at `left`, and the count."""
     share = f"left:{100 * left / drawn:.2f}%;width:{100 * many / drawn:.2f}%"
     return tag(
         "li",
@@ -65,7 +65,7 @@ def _bar(words: str, many: int, drawn: int, left: int, class_: str) -> Markup:
 
 
 def screened_section(counts: Mapping[str, Any]) -> Markup | None:
-    """Return the candidates' fates, or None before the first draw."""
+    """Return the section of the screening, or None before the first draw."""
     lost, accepted = losses(counts), _whole(counts.get("accepted"))
     total = accepted + sum(loss.many for loss in lost)
     drawn = max(total, _whole(counts.get("drawn")))
@@ -79,7 +79,7 @@ def screened_section(counts: Mapping[str, Any]) -> Markup | None:
     if left > accepted:
         rows.append(_bar("not finished", left - accepted, drawn, accepted, "drawn"))
     rows.append(_bar("accepted", accepted, drawn, 0, "accepted"))
-    keys = [("screen", "refused without training"), ("known", "known, its score reused"),
+    keys = [("screen", "refused without training"), ("known", "duplicate, score reused"),
             ("trained", "trained and dropped"), ("accepted", "accepted")]  # fmt: skip
     stages = {loss.stage for loss in lost} | {"accepted"}
     legend = [
@@ -90,12 +90,12 @@ def screened_section(counts: Mapping[str, Any]) -> Markup | None:
     free = sum(loss.many for loss in lost if loss.stage != "trained")
     lead = (
         f"Of {plural(drawn, 'candidate', 'candidates')}, {count(free)} ({percent(free, drawn)}) "
-        f"cost no training. {plural(trained(counts), 'was', 'were')} trained, and "
-        f"{early_stop_rate(counts)} of those stopped early."
+        f"needed no training. {plural(trained(counts), 'was', 'were')} trained, of which "
+        f"{early_stop_rate(counts)} were stopped early."
     )
     return section(
         "screened",
-        "What was screened out",
+        "Screening",
         tag("ol", rows, class_="funnel"),
         tag("ul", legend, class_="legend"),
         lead=lead,

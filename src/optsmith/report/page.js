@@ -1,5 +1,5 @@
 "use strict";
-// The page is complete without this: it adds tooltips, details of the tree, copying and the theme.
+// Progressive enhancement: tooltips, details of the tree, copy buttons and the theme switch.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const tip = document.getElementById("tip");
@@ -17,7 +17,7 @@
   }
   const hideTip = () => { tip.hidden = true; };
 
-  // The browser's own tooltips would come on top of ours, so titles become names.
+  // Titles become labels, because the browser would show its own tooltips on top of ours.
   function takeTitle(element) {
     const title = [...element.children].find(child => child.localName === "title");
     const text = title ? title.textContent : "";
@@ -25,7 +25,7 @@
     return text;
   }
 
-  // Charts of dots: the nearest one speaks; arrow keys go from one to the next.
+  // Scatter charts: a tooltip for the nearest dot; arrow keys move between dots.
   function dots(plot) {
     const marks = all("svg > circle, svg > rect.rug", plot)
       .map(element => ({ element, text: takeTitle(element) }))
@@ -68,7 +68,7 @@
     return { point, step, end: () => light(-1), count: marks.length };
   }
 
-  // Charts of curves: all of them speak at the step under the pointer.
+  // Line charts: a tooltip with the values of all lines at the step under the pointer.
   function curves(plot, data) {
     const svg = plot.querySelector("svg");
     const cross = document.createElementNS("http://www.w3.org/2000/svg", "line");
@@ -114,7 +114,7 @@
     charts.push(chart);
     plot.addEventListener("pointermove", chart.point);
     plot.addEventListener("pointerdown", chart.point);
-    // A finger that is lifted leaves, but what it asked for is still to be read.
+    // On touch screens the tooltip stays after the finger is lifted.
     plot.addEventListener("pointerleave", event => {
       if (event.pointerType !== "touch") chart.end();
     });
@@ -126,12 +126,12 @@
       if (event.key === "Escape") chart.end();
     });
   }
-  // A tooltip does not move with the page, so it goes.
+  // Tooltips have a fixed position, so they are hidden on scroll.
   window.addEventListener("scroll", () => {
     if (!tip.hidden) charts.forEach(chart => chart.end());
   }, { passive: true });
 
-  // The super-tree: one stop for the Tab key in each level, arrow keys inside and across.
+  // The super-tree: one tab stop per level; arrow keys move within and between levels.
   const detail = document.getElementById("tree-detail");
   const levels = all(".level").map(level => all(".child", level));
   function tell(child) {
