@@ -153,6 +153,8 @@ def study(seed: int = 1, per_level: int = PER_LEVEL) -> dict[str, Any]:
             "half of the training images.",
             "objective": "mean training loss",
             "direction": "minimize",
+            "unit": "",
+            "metrics": {"test accuracy": {"unit": "%", "direction": "maximize"}},
             "threshold": 10.0,
         },
         "winner": {

@@ -16,7 +16,7 @@ from optsmith.report._screened import early_stop_rate, losses, screened_section,
 from optsmith.report._table import final_section
 from optsmith.report._tree import ordered, tree_section
 from optsmith.report._values import (
-    Objective,
+    Goal,
     Quantity,
     decimals_for,
     duration,
@@ -25,8 +25,8 @@ from optsmith.report._values import (
     significant,
 )
 
-LOSS = Objective(Quantity("training loss"), minimize=True)
-ACCURACY = Objective(Quantity("test accuracy"), minimize=False)
+LOSS = Goal(Quantity("training loss"), True, {"test accuracy": "%"})
+ACCURACY = Goal(Quantity("test accuracy", "%"), False)
 
 
 @pytest.fixture(scope="module")
@@ -216,7 +216,7 @@ def test_every_draw_ends_in_one_bar():
     for (left, _), (next_left, next_width) in itertools.pairwise(bars[1:]):
         assert left == pytest.approx(next_left + next_width)
     assert bars[-1] == (0, 16)
-    assert "80 (80 %) cost no training. 20 were trained, and 10 % of those" in words(html)
+    assert "80 (80 %) needed no training. 20 were trained, of which 10 % were" in words(html)
 
 
 def test_draws_still_under_way_are_counted_apart():

@@ -134,7 +134,7 @@ def test_the_paper_preset_has_the_paper_s_numbers():
     protocol = preset.protocol
     assert protocol.lrs == (0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
     assert (protocol.proxy_steps, protocol.steps, protocol.final_steps) == (20, 20, 100)
-    assert (protocol.threshold, preset.budget, preset.levels) == (0.2, 128, 4)
+    assert (protocol.threshold, preset.budget, preset.options) == (0.2, 128, {})
     assert protocol.score_seeds * 400 == 4800
     assert protocol.final_seeds * 1000 == 10_000
     assert not any(preset.trajectory for preset in task.presets.values())

@@ -61,8 +61,8 @@ def test_the_paper_preset_has_the_paper_s_numbers():
     assert (protocol.proxy_steps, protocol.steps, protocol.final_steps) == (100, 100, 1000)
     assert (protocol.score_seeds, protocol.final_seeds, protocol.threshold) == (10, 4, 10.0)
     preset = find_task("digits").preset("paper")
-    assert (preset.budget, preset.levels, preset.dedupe, preset.trajectory) == (
-        128, 4, "equal", False,
+    assert (preset.budget, preset.options, preset.dedupe, preset.trajectory) == (
+        128, {}, "equal", False,
     )  # fmt: skip
 
 

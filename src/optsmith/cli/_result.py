@@ -11,6 +11,7 @@ from rich.table import Table
 from optsmith.evaluation import Comparison, Evaluation, Status, mean_and_spread
 from optsmith.optim import is_baseline
 from optsmith.study import Study
+from optsmith.task import Metric
 
 
 def result_console() -> Console:
@@ -41,7 +42,7 @@ def _nothing(study: Study) -> str:
         return "no rule was accepted"
     return (
         f"no rule was accepted: of {len(study.records)} evaluated none had a {study.objective.name}"
-        f" better than {threshold:g}, the threshold of the task's protocol"
+        f" better than {study.objective.brief(threshold)}, the threshold of the task's protocol"
     )
 
 
@@ -67,8 +68,8 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
         mark = "→ " if e.recipe == winner else ""
         table.add_row(
             mark + e.recipe,
-            f"{e.score:.4f} ± {e.spread:.4f}" if e.score is not None else e.status.value,
-            *(_metric(name, e.metrics.get(name, ())) for name in names),
+            e.status.value if e.score is None else comparison.objective.text(e.score, e.spread),
+            *(_metric(comparison.metric(name), e.metrics.get(name, ())) for name in names),
             "" if e.lr is None else f"{e.lr:.4g}{'*' if e.at_edge else ''}",
             _number(e.ms_per_step, ".2f"),
             _number(e.state_bytes, ".0f"),
@@ -80,18 +81,13 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
 
 
 def _metric_names(comparison: Comparison) -> list[str]:
-    """Return the metrics to show: a terminal has no room for a loss beside an accuracy."""
+    """Return the metrics to show: a terminal has no room for secondary ones beside others."""
     names = {name: None for e in comparison.rows for name in e.metrics}
-    return [name for name in names if "loss" not in name] or list(names)
+    return [name for name in names if not comparison.metric(name).secondary] or list(names)
 
 
-def _metric(name: str, values: tuple[float, ...]) -> str:
-    if not values:
-        return ""
-    mean, spread = mean_and_spread(values)
-    if "accuracy" in name:
-        return f"{mean:.2%} ± {spread * 100:.2f}"
-    return f"{mean:.4f} ± {spread:.4f}"
+def _metric(metric: Metric, values: tuple[float, ...]) -> str:
+    return metric.text(*mean_and_spread(values)) if values else ""
 
 
 def _number(value: float, form: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from optsmith._errors import OptsmithError
 from optsmith.evaluation._evaluation import Evaluation, Status, mean_and_spread
 from optsmith.optim import is_baseline
-from optsmith.task import Objective
+from optsmith.task import Metric, Objective
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,12 @@ class Comparison:
     Attributes:
         objective: What the score is.
         rows: The evaluations.
+        metrics: What the task declares of the metrics it measures, by name.
     """
 
     objective: Objective
     rows: tuple[Evaluation, ...]
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         key = self.objective.key
@@ -38,6 +41,10 @@ class Comparison:
     def baselines(self) -> list[Evaluation]:
         """The baselines among them."""
         return [e for e in self.rows if is_baseline(e.recipe)]
+
+    def metric(self, name: str) -> Metric:
+        """Return what is known of a metric; one that is not declared is a number without a unit."""
+        return self.metrics.get(name) or Metric(name)
 
     def verdict(self, rule: str) -> str:
         """Return in a sentence whether a rule beats the best baseline, and how clearly."""
@@ -56,12 +63,13 @@ class Comparison:
             by = f"by {gap / abs(best.score):.1%}" if best.score else "clearly"
         return (
             f"{rule} {word} the best baseline, {best.recipe}, {by}:"
-            f" {self.objective.name} {mine.score:.4g} against {best.score:.4g}"
+            f" {self.objective.name} {self.objective.brief(mine.score)} against"
+            f" {self.objective.brief(best.score)}"
             f" ({errors:.1f} standard errors, {len(mine.scores)} seeds each)."
         )
 
     def table(self) -> Any:
-        """Return a pandas DataFrame, one row a recipe."""
+        """Return a pandas DataFrame, one row per recipe."""
         return frame([_row(e) for e in self.rows])
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from optsmith.optim import RuleOptimizer
+from optsmith.optim import Parameters, RuleOptimizer, parameters_of
 from optsmith.rules import Rule
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Status(StrEnum):
@@ -101,17 +98,17 @@ class Evaluation:
         return f"<Evaluation {self.recipe}: {self.status.value}{score}{lr}>"
 
     def optimizer(
-        self, params: Iterable[Tensor], total_steps: int | None = None, **settings: Any
+        self, params: Parameters, total_steps: int | None = None, **settings: Any
     ) -> RuleOptimizer:
         """Return the rule as an optimizer, at the learning rate that was found best.
 
         Args:
-            params: Parameters or groups of them.
+            params: A module, parameters, named parameters, or groups of them.
             total_steps: Length of the run, which decays need.
             settings: Other arguments of `RuleOptimizer`; `lr` among them replaces the one found.
         """
         settings.setdefault("lr", self.lr)
-        return RuleOptimizer(params, self.rule, total_steps=total_steps, **settings)
+        return RuleOptimizer(parameters_of(params), self.rule, total_steps=total_steps, **settings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain data; what is not a finite number is None."""

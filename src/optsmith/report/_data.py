@@ -50,6 +50,8 @@ def report_data(study: Study, command: str = "") -> dict[str, Any]:
             "usage": about.get("usage"),
             "objective": study.objective.name,
             "direction": study.objective.direction,
+            "unit": study.objective.unit,
+            "metrics": about.get("metrics", {}),
             "threshold": settings["protocol"]["threshold"],
         },
         "winner": _winner(study),

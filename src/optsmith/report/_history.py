@@ -47,11 +47,11 @@ def _fidelity(entry: Entry) -> float:
     return float(entry.get("fidelity") or 1.0)
 
 
-def tip(entry: Entry, objective: Goal) -> str:
+def tip(entry: Entry, goal: Goal) -> str:
     """Return what a reader is told about one evaluation."""
     lines = [str(entry["rule"])]
     if finite(entry["score"]) is not None:
-        lines.append(f"{objective.quantity.name} {objective.quantity.text(entry['score'])}")
+        lines.append(f"{goal.quantity.name} {goal.quantity.text(entry['score'])}")
     if entry["status"] != "ok":
         lines.append(STATUS.get(entry["status"], str(entry["status"])))
     if finite(entry.get("lr")) is not None:
@@ -63,11 +63,11 @@ def tip(entry: Entry, objective: Goal) -> str:
     return "\n".join([*lines, f"evaluation {entry['n']}{where}"])
 
 
-def improvements(entries: Sequence[Entry], objective: Goal) -> list[Entry]:
+def improvements(entries: Sequence[Entry], goal: Goal) -> list[Entry]:
     """Return the entries that were the best when they came."""
     found: list[Entry] = []
     for entry in entries:
-        if not found or objective.cost(entry["score"]) < objective.cost(found[-1]["score"]):
+        if not found or goal.cost(entry["score"]) < goal.cost(found[-1]["score"]):
             found.append(entry)
     return found
 
@@ -97,17 +97,17 @@ def _bands(history: Sequence[Entry], x: Scale) -> list[Content]:
 
 
 def _marks(
-    history: Sequence[Entry], best: Sequence[Entry], objective: Goal, x: Scale, y: Scale
+    history: Sequence[Entry], best: Sequence[Entry], goal: Goal, x: Scale, y: Scale
 ) -> list[Content]:
     radius = radius_for(len(history))
     records = {entry["n"] for entry in best}
     full = {entry["n"] for entry in accepted(history)}
     marks: list[Content] = []
     for entry in history:
-        score, words = objective.quantity.shown(entry["score"]), tip(entry, objective)
+        score, words = goal.quantity.shown(entry["score"]), tip(entry, goal)
         drawable = entry["status"] in ("ok", "rejected") and score is not None
         if not drawable or score is None or not y.holds(score):
-            marks.append(border_tick(x(entry["n"]), objective.minimize, words))
+            marks.append(border_tick(x(entry["n"]), goal.minimize, words))
         elif entry["n"] in records:
             marks.append(dot(x(entry["n"]), y(score), words, radius + 1, "dot record"))
         else:
@@ -116,49 +116,49 @@ def _marks(
     return marks
 
 
-def _summary(history: Sequence[Entry], best: Sequence[Entry], objective: Goal) -> str:
+def _summary(history: Sequence[Entry], best: Sequence[Entry], goal: Goal) -> str:
     """Return the history in one sentence."""
     many = plural(len(history), "evaluation", "evaluations")
     if best:
-        score = objective.quantity.text(best[-1]["score"])
+        score = goal.quantity.text(best[-1]["score"])
         return f"{many}; the best score, {score}, came with number {best[-1]['n']}."
     ends = Counter(STATUS.get(entry["status"], entry["status"]) for entry in history)
     return f"{many}, none accepted: {', '.join(f'{n} {words}' for words, n in ends.items())}."
 
 
 def _drawing(
-    history: Sequence[Entry], best: Sequence[Entry], scores: Sequence[float], objective: Goal
+    history: Sequence[Entry], best: Sequence[Entry], scores: Sequence[float], goal: Goal
 ) -> list[Content]:
     """Return everything inside the plot."""
-    y = scale_for(scores, 5 if objective.minimize else 100)
+    y = scale_for(scores, 5 if goal.minimize else 100)
     x = Scale(history[0]["n"] - 0.5, history[-1]["n"] + 0.5)
     ticks = [tick for tick in x.ticks(8) if tick == int(tick)]
     marks: list[Content] = [
         _bands(history, x),
-        y_axis(y, objective.axis()),
+        y_axis(y, goal.axis()),
         x_axis(x, "evaluation", ticks),
     ]
     if best:
-        shown = [objective.quantity.shown(entry["score"]) or 0.0 for entry in best]
+        shown = [goal.quantity.shown(entry["score"]) or 0.0 for entry in best]
         places = [(x(e["n"]), y(score)) for e, score in zip(best, shown, strict=True)]
         label = {"x": "100%", "y": at(places[-1][1]), "dx": "6", "dy": "0.32em"}
         marks.append(stretched(stair(places, 100.0, "best")))
         marks.append(tag("text", significant(shown[-1]), class_="value", **label))
-    return [*marks, _marks(history, best, objective, x, y)]
+    return [*marks, _marks(history, best, goal, x, y)]
 
 
-def history_section(history: Sequence[Entry], objective: Goal) -> Markup | None:
+def history_section(history: Sequence[Entry], goal: Goal) -> Markup | None:
     """Return the score history, or None before the first evaluation."""
     if not history:
         return None
     entries = accepted(history)
-    best = improvements(entries, objective)
-    sentence = _summary(history, best, objective)
-    shown = (objective.quantity.shown(entry["score"]) for entry in entries or history)
+    best = improvements(entries, goal)
+    sentence = _summary(history, best, goal)
+    shown = (goal.quantity.shown(entry["score"]) for entry in entries or history)
     scores = [score for score in shown if score is not None]
     figure = None
     if scores:
-        marks = _drawing(history, best, scores, objective)
+        marks = _drawing(history, best, scores, goal)
         legend = _legend(history)
         figure = chart(
             "history-chart", "Score history", sentence, marks, after=legend, kind="labelled"

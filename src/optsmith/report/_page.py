@@ -1,4 +1,4 @@
-"""The report of a search as one HTML page that needs nothing else."""
+"""The report of a search as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from optsmith.report._repeat import repeat_section
 from optsmith.report._screened import early_stop_rate, screened_section, trained
 from optsmith.report._table import final_section
 from optsmith.report._tree import tree_section
-from optsmith.report._values import Objective, count, duration
+from optsmith.report._values import Goal, count, duration
 from optsmith.report._winner import winner_section
 
 NAVIGATION = {
@@ -35,7 +35,7 @@ ICON = (
     "%3Cpath d='M1 2q3 11 14 12' fill='none' stroke='%23c2410c' stroke-width='3' "
     "stroke-linecap='round'/%3E%3C/svg%3E"
 )
-"""A falling curve."""
+"""The page's icon: a falling curve."""
 
 
 def _file(name: str) -> str:
@@ -43,7 +43,7 @@ def _file(name: str) -> str:
 
 
 def _policy(script: str) -> str:
-    """Return what the browser is told to allow: our own script, our styles, no network at all."""
+    """Return the content security policy: our own script and styles, no network access."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -64,11 +64,11 @@ def _head(title: str, script: str) -> Markup:
     )
 
 
-def _top(data: Mapping[str, Any], objective: Objective) -> Markup:
+def _top(data: Mapping[str, Any], goal: Goal) -> Markup:
     task = data.get("task") or {}
     state = "Finished search" if data.get("finished") else "Unfinished search"
-    threshold = objective.quantity.text(task.get("threshold"), 2)
-    words = f"{objective.quantity.name}, {objective.direction}"
+    threshold = goal.quantity.text(task.get("threshold"), 2)
+    words = f"{goal.quantity.name}, {goal.direction}"
     if task.get("threshold") is not None:
         words += f"; accepted if better than {threshold}"
     theme = tag("button", "Dark", type="button", id="theme", hidden=True)
@@ -79,12 +79,12 @@ def _top(data: Mapping[str, Any], objective: Objective) -> Markup:
             class_="eyebrow"),
         tag("h1", data.get("title") or task.get("name") or "Search"),
         tag("p", task["description"], class_="lead") if task.get("description") else None,
-        tag("p", "Objective: ", words, class_="note"),
+        tag("p", "Goal: ", words, class_="note"),
     )  # fmt: skip
 
 
 def _figures(data: Mapping[str, Any]) -> Markup:
-    """Return the search in five numbers."""
+    """Return the key figures of the search."""
     counts = data.get("counts") or {}
     figures = {
         "candidates drawn": count(counts.get("drawn")),
@@ -94,7 +94,7 @@ def _figures(data: Mapping[str, Any]) -> Markup:
         "time": duration(data.get("seconds")),
     }
     pairs = [tag("div", tag("dt", name), tag("dd", text)) for name, text in figures.items()]
-    return tag("dl", pairs, class_="figures", aria_label="The search in numbers")
+    return tag("dl", pairs, class_="figures", aria_label="Key figures of the search")
 
 
 def _warnings(warnings: list[str]) -> Markup | None:
@@ -104,16 +104,16 @@ def _warnings(warnings: list[str]) -> Markup | None:
     return tag("aside", tag("strong", "Note"), tag("ul", items), class_="warnings")
 
 
-def _sections(data: Mapping[str, Any], objective: Objective) -> dict[str, Markup]:
+def _sections(data: Mapping[str, Any], goal: Goal) -> dict[str, Markup]:
     history, final = data.get("history") or [], data.get("final") or {}
     winner = (data.get("winner") or {}).get("rule", "")
     sections = {
-        "winner": winner_section(data, objective),
-        "final": final_section(final, objective, winner),
+        "winner": winner_section(data, goal),
+        "final": final_section(final, goal, winner),
         "curves": curves_section(final, winner),
-        "history": history_section(history, objective),
-        "front": front_section(history, objective),
-        "tree": tree_section(data.get("tree") or [], objective),
+        "history": history_section(history, goal),
+        "front": front_section(history, goal),
+        "tree": tree_section(data.get("tree") or [], goal),
         "screened": screened_section(data.get("counts") or {}),
         "repeat": repeat_section(data),
     }
@@ -123,21 +123,21 @@ def _sections(data: Mapping[str, Any], objective: Objective) -> dict[str, Markup
 def render(data: Mapping[str, Any]) -> str:
     """Return the report as the text of one HTML page.
 
-    The page asks the network for nothing, and everything in `data` is shown as text: whatever a
-    rule, an error or a name contains, the browser runs our own script and no other.
+    The page makes no network requests. All values in `data` are escaped, so that the browser runs
+    no script but our own, whatever a rule, an error message or a name contains.
 
     Args:
-        data: The study as plain data; see `optsmith.report._data`. A number may be None, a list
-            empty, and `final` and `winner` missing.
+        data: The study as plain data, as returned by `report_data`. Numbers may be None, lists may
+            be empty, and `final` and `winner` may be missing.
     """
-    objective = Objective.of(data.get("task") or {})
-    sections = _sections(data, objective)
+    goal = Goal.of(data.get("task") or {})
+    sections = _sections(data, goal)
     script = _file("page.js")
     links = [tag("a", NAVIGATION[anchor], href=f"#{anchor}") for anchor in sections]
     first, *rest = sections.values()
     body: list[Content] = [
         tag("a", "Skip to the winner", href="#winner", class_="skip"),
-        _top(data, objective),
+        _top(data, goal),
         tag("nav", links, aria_label="Sections"),
         tag("main", first, _warnings(data.get("warnings") or []), _figures(data), rest),
         tag("div", id="tip", role="status", hidden=True),

@@ -12,7 +12,7 @@ from optsmith.report._html import Content, Markup, code, section, tag
 from optsmith.report._rows import Row, grouped, is_rule, name_of, optimizer_of
 from optsmith.report._values import (
     MISSING,
-    Objective,
+    Goal,
     Quantity,
     decimals_for,
     finite,
@@ -31,12 +31,11 @@ def _spread_text(mean: Any, spread: Any, decimals: int) -> Content:
     return [fixed(mean, decimals), around if finite(spread) is not None else None]
 
 
-def _pairs(rows: Sequence[Row], metric: str) -> list[tuple[Any, Any]]:
+def _pairs(rows: Sequence[Row], quantity: Quantity) -> list[tuple[Any, Any]]:
     """Return mean and spread of one metric for each row."""
-    quantity = Quantity(metric)
     found = []
     for row in rows:
-        mean, spread = (row.get("metrics") or {}).get(metric) or (None, None)
+        mean, spread = (row.get("metrics") or {}).get(quantity.name) or (None, None)
         found.append((quantity.shown(mean), quantity.shown(spread)))
     return found
 
@@ -60,10 +59,10 @@ def _whisker(mean: float | None, spread: float, x: Scale, ours: bool) -> Markup:
     )
 
 
-def _scale(scores: Sequence[tuple[float | None, float | None]], objective: Objective) -> Scale:
+def _scale(scores: Sequence[tuple[float | None, float | None]], goal: Goal) -> Scale:
     """Return a scale that tells the better half apart; what is far worse lies beyond it."""
     known = [(mean, spread or 0.0) for mean, spread in scores if mean is not None]
-    means = sorted((mean for mean, _ in known), key=objective.cost)
+    means = sorted((mean for mean, _ in known), key=goal.cost)
     if not means:
         return Scale(0.0, 1.0)
     reach = 2.5 * abs(means[len(means) // 2] - means[0]) or math.inf
@@ -75,33 +74,33 @@ def _scale(scores: Sequence[tuple[float | None, float | None]], objective: Objec
 class _Columns:
     """What all rows share: which metrics there are, decimals, and the scale of the scores."""
 
-    def __init__(self, rows: Sequence[Row], objective: Objective) -> None:
-        shown = objective.quantity.shown
-        self.objective = objective
+    def __init__(self, rows: Sequence[Row], goal: Goal) -> None:
+        shown = goal.quantity.shown
+        self.goal = goal
         self.scores = [(shown(row["score"]), shown(row["spread"])) for row in rows]
         self.decimals = decimals_for(*zip(*self.scores, strict=True))
         self.metrics = list(dict.fromkeys(m for row in rows for m in row.get("metrics") or {}))
-        self.values = {metric: _pairs(rows, metric) for metric in self.metrics}
+        self.values = {m: _pairs(rows, goal.metric(m)) for m in self.metrics}
         self.metric_decimals = {
-            metric: decimals_for(*zip(*pairs, strict=True)) if Quantity(metric).factor == 1 else 2
-            for metric, pairs in self.values.items()
+            m: decimals_for(*zip(*pairs, strict=True)) if goal.metric(m).factor == 1 else 2
+            for m, pairs in self.values.items()
         }
-        self.x = _scale(self.scores, objective)
+        self.x = _scale(self.scores, goal)
         baselines = [
             mean
             for row, (mean, _) in zip(rows, self.scores, strict=True)
             if not is_rule(row) and mean is not None
         ]
-        best = min(baselines, key=objective.cost, default=None)
+        best = min(baselines, key=goal.cost, default=None)
         self.reference = None if best is None else self.x(best)
 
     def head(self) -> Markup:
-        quantity = self.objective.quantity
-        unit = "%, " if quantity.suffix else ""
-        scores = [quantity.name, tag("small", f"{unit}{self.objective.direction}")]
+        quantity = self.goal.quantity
+        unit = f"{quantity.unit}, " if quantity.unit else ""
+        scores = [quantity.name, tag("small", f"{unit}{self.goal.direction}")]
         metrics = [
-            tag("th", metric, tag("small", Quantity(metric).suffix), scope="col", class_="number")
-            for metric in self.metrics
+            tag("th", m, tag("small", self.goal.metric(m).suffix), scope="col", class_="number")
+            for m in self.metrics
         ]
         return tag(
             "thead",
@@ -163,9 +162,9 @@ def _line(name: Content, i: int, row: Row, columns: _Columns, class_: str | None
     )
 
 
-def final_table(rows: Sequence[Row], objective: Objective, winner: str = "") -> Markup:
+def final_table(rows: Sequence[Row], goal: Goal, winner: str = "") -> Markup:
     """Return the table: rules first, then each optimizer with its schedules together."""
-    columns = _Columns(rows, objective)
+    columns = _Columns(rows, goal)
     width = 8 + len(columns.metrics)
     rules, baselines = grouped(rows)
     bodies: list[Content] = []
@@ -187,9 +186,7 @@ def final_table(rows: Sequence[Row], objective: Objective, winner: str = "") -> 
     return tag("table", columns.head(), bodies, class_="final")
 
 
-def final_section(
-    final: Mapping[str, Any], objective: Objective, winner: str = ""
-) -> Markup | None:
+def final_section(final: Mapping[str, Any], goal: Goal, winner: str = "") -> Markup | None:
     """Return the comparison, or None before there is one."""
     rows = final.get("rows") or []
     if not rows:
@@ -209,7 +206,7 @@ def final_section(
         "The best, trained anew" if all(map(is_rule, rows)) else "Against tuned baselines",
         tag(
             "div",
-            final_table(rows, objective, winner),
+            final_table(rows, goal, winner),
             class_="scroll",
             tabindex=0,
             role="region",

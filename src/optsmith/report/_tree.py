@@ -13,12 +13,12 @@ Level = Mapping[str, Any]
 Child = Mapping[str, Any]
 
 
-def ordered(level: Level, objective: Goal) -> list[Child]:
+def ordered(level: Level, goal: Goal) -> list[Child]:
     """Return the children of a level, best score first, those without a score last."""
 
     def key(child: Child) -> tuple[bool, float]:
         score = finite(child["score"])
-        return score is None, 0.0 if score is None else objective.cost(score)
+        return score is None, 0.0 if score is None else goal.cost(score)
 
     return sorted(level["children"], key=key)
 
@@ -29,24 +29,24 @@ class _Shades:
     By rank: a few hopeless children would leave all others in one shade.
     """
 
-    def __init__(self, tree: Sequence[Level], objective: Goal) -> None:
+    def __init__(self, tree: Sequence[Level], goal: Goal) -> None:
         scores = finites(child["score"] for level in tree for child in level["children"])
-        self._costs = sorted(objective.cost(score) for score in scores)
-        self._objective = objective
+        self._costs = sorted(goal.cost(score) for score in scores)
+        self._goal = goal
 
     def __call__(self, score: float) -> float:
-        rank = bisect_left(self._costs, self._objective.cost(score))
+        rank = bisect_left(self._costs, self._goal.cost(score))
         return round(1 - rank / max(1, len(self._costs) - 1), 3)
 
 
-def _words(child: Child, chosen: bool, objective: Goal) -> list[str]:
+def _words(child: Child, chosen: bool, goal: Goal) -> list[str]:
     """Return the facts of a child, each a short phrase."""
     score = finite(child["score"])
     if score is None:
         facts = ["no sample scored"]
     else:
         facts = [
-            f"{objective.quantity.name} {objective.quantity.text(score)}",
+            f"{goal.quantity.name} {goal.quantity.text(score)}",
             "1 sample" if child["count"] == 1 else f"mean of {count(child['count'])} samples",
         ]
     if child["is_leaf"]:
@@ -66,24 +66,24 @@ def _label(child: Child, level: Level) -> str:
 
 
 def _button(
-    child: Child, label: str, chosen: bool, shades: _Shades, objective: Goal
+    child: Child, label: str, chosen: bool, shades: _Shades, goal: Goal
 ) -> Markup:
     score = finite(child["score"])
     kinds = ["child"]
     kinds += ["leaf"] if child["is_leaf"] else []
     kinds += ["unseen"] if score is None else []
     kinds += ["chosen"] if chosen else []
-    facts = joined(" · ", _words(child, chosen, objective))
+    facts = joined(" · ", _words(child, chosen, goal))
     return tag(
         "button",
         tag("span", label, class_="operator"),
         tag("span", "leaf", class_="mark") if child["is_leaf"] else None,
-        None if score is None else tag("span", objective.quantity.text(score, 3), class_="mean"),
+        None if score is None else tag("span", goal.quantity.text(score, 3), class_="mean"),
         None if score is None else tag("span", f"×{child['count']}", class_="count"),  # noqa: RUF001
         type="button",
         class_=" ".join(kinds),
         style=None if score is None else f"--shade:{shades(score)}",
-        title=f"{child['node']}: {', '.join(_words(child, chosen, objective))}",
+        title=f"{child['node']}: {', '.join(_words(child, chosen, goal))}",
         data_node=child["node"],
         data_facts=facts,
     )
@@ -130,16 +130,16 @@ def _head(level: Level) -> Markup:
     )
 
 
-def _drawing(tree: Sequence[Level], objective: Goal) -> Markup:
-    shades = _Shades(tree, objective)
-    columns = [ordered(level, objective) for level in tree]
+def _drawing(tree: Sequence[Level], goal: Goal) -> Markup:
+    shades = _Shades(tree, goal)
+    columns = [ordered(level, goal) for level in tree]
     rows = max(map(len, columns))
     start: float = len(columns[0]) / 2
     parts: list[Content] = []
     for level, children in zip(tree, columns, strict=True):
         chosen = _place(children, level["chosen"])
         buttons = [
-            tag("li", _button(child, _label(child, level), i == chosen, shades, objective))
+            tag("li", _button(child, _label(child, level), i == chosen, shades, goal))
             for i, child in enumerate(children)
         ]
         name = f"Level {level['level'] + 1}, children of {level['node']}"
@@ -166,7 +166,7 @@ def tree_levels(searcher: Mapping[str, Any]) -> list[Level]:
     return levels
 
 
-def tree_section(tree: Sequence[Level], objective: Goal) -> Markup | None:
+def tree_section(tree: Sequence[Level], goal: Goal) -> Markup | None:
     """Return the explored super-tree, or None for searches that have none."""
     tree = [level for level in tree if level["children"]]
     if not tree:
@@ -183,7 +183,7 @@ def tree_section(tree: Sequence[Level], objective: Goal) -> Markup | None:
         "tree",
         "The way down the super-tree",
         detail,
-        tag("div", _drawing(tree, objective), class_="tree-scroll"),
+        tag("div", _drawing(tree, goal), class_="tree-scroll"),
         tag("ul", keys, class_="legend"),
         lead="At each level, rules were drawn below every child (an operator put in the next open "
         "slot, ?), and the search moved to the child with the best mean score.",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from optsmith.task import factor_of
 
 MISSING = "–"  # noqa: RUF001 - an en dash, as tables print what is not there
 
@@ -107,19 +109,25 @@ def decimals_for(values: Iterable[Any], spreads: Iterable[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something measured: its name, and whether it is a share that reads as per cent."""
+    """Something measured.
+
+    Attributes:
+        name: For people.
+        unit: Follows a shown value; values in `%` are stored as shares.
+    """
 
     name: str
+    unit: str = ""
 
     @property
     def factor(self) -> float:
-        """What stored values are multiplied with to be shown."""
-        return 100.0 if "accuracy" in self.name.casefold() else 1.0
+        """What stored values are multiplied by to be shown."""
+        return factor_of(self.unit)
 
     @property
     def suffix(self) -> str:
         """What follows a shown value."""
-        return " %" if self.factor != 1 else ""
+        return f" {self.unit}" if self.unit else ""
 
     def shown(self, value: Any) -> float | None:
         """Return a stored value as it is shown."""
@@ -133,21 +141,32 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
-    """What a search improves.
+class Goal:
+    """What a search improves, and what else its task measures.
 
     Attributes:
         quantity: What the scores measure.
         minimize: Whether smaller is better.
+        units: The units of metrics, by name.
     """
 
     quantity: Quantity
     minimize: bool
+    units: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, task: Mapping[str, Any]) -> Objective:
-        """Return the objective of a task."""
-        return cls(Quantity(task.get("objective") or "score"), task.get("direction") != "maximize")
+    def of(cls, task: Mapping[str, Any]) -> Goal:
+        """Return the goal of a search on a task."""
+        metrics = task.get("metrics") or {}
+        return cls(
+            Quantity(task.get("objective") or "score", task.get("unit") or ""),
+            task.get("direction") != "maximize",
+            {name: declared.get("unit") or "" for name, declared in metrics.items()},
+        )
+
+    def metric(self, name: str) -> Quantity:
+        """Return what is known of a metric."""
+        return Quantity(name, self.units.get(name, ""))
 
     @property
     def direction(self) -> str:
@@ -160,5 +179,5 @@ class Objective:
 
     def axis(self) -> str:
         """Return the title of an axis of scores."""
-        unit = ", %" if self.quantity.suffix else ""
+        unit = f", {self.quantity.unit}" if self.quantity.unit else ""
         return f"{self.quantity.name}{unit} ({self.direction})"

@@ -10,7 +10,7 @@ from typing import Any
 from optsmith._errors import RuleError
 from optsmith.report._html import Content, Markup, code, section, tag
 from optsmith.report._mathml import to_mathml
-from optsmith.report._values import Objective, decimals_for, finite, fixed, plural, shortest
+from optsmith.report._values import Goal, decimals_for, finite, fixed, plural, shortest
 from optsmith.rules import Rule
 
 EDGE = (
@@ -21,25 +21,6 @@ EDGE = (
 LONG = 45
 """Letters of a rule from which its formula is set smaller."""
 
-MEANINGS = {
-    "g": "the gradient",
-    "g2": "the gradient squared",
-    "g3": "the gradient cubed",
-    "m1": "the momentum of the gradient",
-    "m2": "the running mean of the squared gradient",
-    "m3": "the running mean of the cubed gradient",
-    "sg": "the sign of the gradient",
-    "sm1": "the sign of the momentum",
-    "Adam": "the step that Adam would take",
-    "RMSprop": "the step that RMSprop would take",
-    "ld": "linear decay over the run, from 1 to 0",
-    "cd": "cosine decay over the run, from 1 to 0",
-    "rd": "cosine decay with restarts",
-    "clip": "clips each entry to a small range",
-    "drop": "zeroes some of the entries at random",
-    "sign": "1, 0 or \N{MINUS SIGN}1, entry by entry",
-}
-
 
 def parsed(text: str) -> Rule | None:
     """Return a rule, or None when it uses operators that are not registered here."""
@@ -49,11 +30,10 @@ def parsed(text: str) -> Rule | None:
         return None
 
 
-def formula(text: str, latex: str | None = None) -> Markup:
-    """Return a rule as mathematics, or as its text when it cannot be set."""
-    rule = None if latex else parsed(text)
-    math = to_mathml(latex or (rule.latex() if rule else ""))
-    return math or tag("p", code(text), class_="plain-formula")
+def formula(text: str) -> Markup:
+    """Return a rule as mathematics, or as its text when its operators are not registered here."""
+    rule = parsed(text)
+    return to_mathml(rule) if rule else tag("p", code(text), class_="plain-formula")
 
 
 def copyable(text: str, what: str) -> Markup:
@@ -71,8 +51,8 @@ def shell(argument: str) -> str:
     return "'" + argument.replace("'", "'\\''") + "'"
 
 
-def _facts(winner: Mapping[str, Any], objective: Objective) -> Markup:
-    quantity = objective.quantity
+def _facts(winner: Mapping[str, Any], goal: Goal) -> Markup:
+    quantity = goal.quantity
     mean, spread = quantity.shown(winner.get("score")), quantity.shown(winner.get("spread"))
     decimals = decimals_for([mean], [spread])
     score = fixed(mean, decimals)
@@ -95,11 +75,11 @@ def _facts(winner: Mapping[str, Any], objective: Objective) -> Markup:
 
 def _glossary(text: str) -> Markup | None:
     rule = parsed(text)
-    names = dict.fromkeys(operator.name for operator in rule.operators) if rule else {}
-    known = [(name, MEANINGS[name]) for name in names if name in MEANINGS]
+    words = {operator.name: operator.words for operator in rule.operators} if rule else {}
+    known = [(name, phrase) for name, phrase in words.items() if phrase]
     if not known:
         return None
-    items = [tag("div", tag("dt", code(name)), tag("dd", words)) for name, words in known]
+    items = [tag("div", tag("dt", code(name)), tag("dd", phrase)) for name, phrase in known]
     return tag("dl", items, class_="glossary")
 
 
@@ -136,7 +116,7 @@ def _usage(winner: Mapping[str, Any], usage: str) -> list[Content]:
     ]  # fmt: skip
 
 
-def winner_section(data: Mapping[str, Any], objective: Objective) -> Markup:
+def winner_section(data: Mapping[str, Any], goal: Goal) -> Markup:
     """Return the winner, or a sentence on why there is none."""
     winner, task = data.get("winner"), data.get("task") or {}
     title = "The rule it found" if data.get("finished") else "The best rule so far"
@@ -154,7 +134,7 @@ def winner_section(data: Mapping[str, Any], objective: Objective) -> Markup:
     return section(
         "winner",
         title,
-        tag("div", formula(winner["rule"], winner.get("latex")), tabindex=0,
+        tag("div", formula(winner["rule"]), tabindex=0,
             class_="formula long" if len(winner["rule"]) > LONG else "formula"),
         tag("p", task["applied"], class_="note") if task.get("applied") else None,
         _glossary(winner["rule"]),
@@ -162,6 +142,6 @@ def winner_section(data: Mapping[str, Any], objective: Objective) -> Markup:
         [tag("p", "Simplified, the same function:", class_="note"),
          tag("div", formula(simplified), class_="formula small", tabindex=0)] if shorter else None,
         tag("p", verdict, class_="verdict") if verdict else None,
-        _facts(winner, objective),
+        _facts(winner, goal),
         _usage(winner, task.get("usage") or ""),
     )  # fmt: skip

@@ -82,4 +82,4 @@ def evaluate(
             recorder.keep(evaluation)
             observer(evaluation)
             rows.append(evaluation)
-    return Comparison(task.objective, tuple(rows))
+    return Comparison(task.objective, tuple(rows), task.metrics)

@@ -14,6 +14,7 @@ import torch
 from optsmith._version import __version__
 from optsmith.execution import Executor
 from optsmith.optim import Baseline
+from optsmith.rules import definitions
 from optsmith.screening import Screen
 from optsmith.searchers import Searcher, find_searcher, option_fields, read_options, searchers
 from optsmith.space import Space, spaces
@@ -24,10 +25,10 @@ from optsmith.study._identity import check_signal, first_signal, stacking_of
 from optsmith.study._observer import Observer
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
-from optsmith.study._settings import Settings, definitions_in, space_hash
+from optsmith.study._settings import Settings, space_hash
 from optsmith.study._study import Study
 from optsmith.study._tally import Tally
-from optsmith.task import Preset, Protocol, Task, check_device, find_task
+from optsmith.task import Preset, Protocol, Task, check_device, find_task, metrics_to_json
 from optsmith.training import Stacking
 
 SIDE_BY_SIDE = 4
@@ -119,7 +120,7 @@ def search(
             device=device,
             stack=stack,
             space_hash=space_hash(chosen),
-            definitions=definitions_in(chosen),
+            definitions=definitions(chosen),
         )
         searcher = kind(
             chosen,
@@ -129,6 +130,8 @@ def search(
             read_options(label, kind.Options, settings.search.options),
         )
         signal = first_signal(task, settings.search.protocol, device)
+        if stack is not None:
+            stacking_of(task, device, stack)  # what it cannot do is said before anything is written
         name = study or f"{task.name}-{preset}-{label}-{seed}"
         recipes = list(map(str, task.baselines.values() if compare is None else compare))
         with Store.open(storage, name, direction=task.objective.direction) as store:
@@ -180,6 +183,7 @@ def _begin(store: Store, settings: Settings, task: Task, signal: float) -> Stack
             "applied": task.applied,
             "usage": task.usage,
             "objective": asdict(task.objective),
+            "metrics": metrics_to_json(task.metrics),
             "first_signal": signal,
             "stacking": asdict(stacking),
             "versions": _versions(),

@@ -11,7 +11,7 @@ from optsmith._errors import StudyError
 from optsmith.evaluation import Comparison, Evaluation, frame
 from optsmith.storage import Record, Store
 from optsmith.study._ranking import ranked
-from optsmith.task import Objective
+from optsmith.task import Objective, metrics_from_json
 
 _FINAL = "final:"
 
@@ -40,6 +40,7 @@ class Study:
         self.about: Mapping[str, Any] = attrs["about"]
         self.summary: Mapping[str, Any] = attrs.get("summary", {})
         self.objective = Objective(**self.about["objective"])
+        self.metrics = metrics_from_json(self.about.get("metrics", {}))
         self.records = _told(store.records(), self.summary)
         finals = [Evaluation.from_json(v) for k, v in attrs.items() if k.startswith(_FINAL)]
         self._final = {evaluation.recipe: evaluation for evaluation in finals}
@@ -110,7 +111,7 @@ class Study:
     @property
     def final(self) -> Comparison:
         """The best rules beside the baselines, at full length, on seeds the search never saw."""
-        return Comparison(self.objective, tuple(self._final.values()))
+        return Comparison(self.objective, tuple(self._final.values()), self.metrics)
 
     def held_out(self, evaluation: Evaluation) -> Evaluation | None:
         """Return the final evaluation of a rule that the search proposed, if it has one."""

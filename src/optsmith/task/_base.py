@@ -32,7 +32,7 @@ Training = Generator[Signal, None, Metrics | None]
 class ResumableTraining(Generator[Signal, None, Metrics | None]):
     """A training run, as `Task.start` returns it, that can be saved and continued.
 
-    What it draws from torch's generators is the caller's to save.
+    The state of torch's generators is saved and restored by the caller.
     """
 
     @abstractmethod
@@ -41,7 +41,10 @@ class ResumableTraining(Generator[Signal, None, Metrics | None]):
 
     @abstractmethod
     def load(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state of the same run; called before the first step."""
+        """Continue from a saved state of the same run; called before the first step.
+
+        It may draw from torch's generators, which the caller restores afterwards.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,11 @@ def _size(item: Any) -> int | None:
         parts = list(item.values()) if isinstance(item, Mapping) else list(item)
         if is_pair(item):
             parts.reverse()  # the targets first
-        return next((size for part in parts if (size := _size(part)) is not None), None)
-    return len(item) if hasattr(item, "__len__") and not isinstance(item, str) else None
+        for part in parts:
+            if (size := _size(part)) is not None:
+                return size
+    has_length = hasattr(item, "__len__") and not isinstance(item, Mapping | str)
+    return len(item) if has_length else None
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], item: Any) -> Any:

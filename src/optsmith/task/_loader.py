@@ -24,7 +24,7 @@ class LoaderBatches:
     """
 
     def __init__(self, loader: Iterable[Batch], prepare: Prepare | None = None) -> None:
-        if iter(loader) is loader:
+        if isinstance(loader, Iterator):
             raise TaskError("the data can be read once only: give a list or a DataLoader")
         self.loader, self.prepare = loader, prepare
 

@@ -82,7 +82,6 @@ class ModuleTraining(ResumableTraining):
     def __init__(self, task: ModuleTask, run: Run) -> None:
         self._task, self._run = task, run
         self._step = 0
-        self._state: Mapping[str, Any] | None = None  # to continue from
         self._parts: _Parts | None = None
         self._over = False
 
@@ -90,7 +89,7 @@ class ModuleTraining(ResumableTraining):
         """Take a step and return its signal; at the end, raise what was measured."""
         if self._over:
             raise StopIteration
-        parts = self._parts = self._parts or _Parts(self._task, self._run, self._state)
+        parts = self._parts = self._parts or _Parts(self._task, self._run)
         task, run = self._task, self._run
         if self._step == run.steps:
             self._over = True
@@ -114,7 +113,7 @@ class ModuleTraining(ResumableTraining):
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        self._step, self._state = state["step"], state
+        self._step, self._parts = state["step"], _Parts(self._task, self._run, state)
 
 
 class _Parts:
@@ -126,7 +125,7 @@ class _Parts:
         state: Where it was saved; None: at the start.
     """
 
-    def __init__(self, task: ModuleTask, run: Run, state: Mapping[str, Any] | None) -> None:
+    def __init__(self, task: ModuleTask, run: Run, state: Mapping[str, Any] | None = None) -> None:
         self.task, self.settings, self.device = task, task.step_settings, run.device
         self.model = task.make(run.device).train()
         chosen = trained(self.model, task.groups, self.settings.weight_decay)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
+from tempfile import TemporaryFile
 
 import cloudpickle
 import torch
 
 from optsmith.optim import Recipe, parse_recipe
-from optsmith.task import Run, Task
-from optsmith.training import train_once
+from optsmith.task import Metric, Run, Task
+from optsmith.training import LOOK, PausableRun, Stopping, train_once
 
 STEPS = 11
 """Not a divisor of anything that a task might hold fixed."""
 
 
 def check_task(task: Task, lr: float = 1e-4, device: str = "cpu") -> None:
-    """Check that a task keeps its contract; trains it a dozen times for a few steps.
+    """Check that a task keeps its contract; trains it about twenty times for a few steps.
 
     Args:
         task: The task.
@@ -42,6 +43,7 @@ class _TaskCheck:
         self.closes()
         self.leaves_torch_alone()
         self.pickles()
+        self.continues()
         self.final_measures()
 
     def run(self, recipe: str = "g", **changes: object) -> Run:
@@ -104,9 +106,25 @@ class _TaskCheck:
         copy = cloudpickle.loads(cloudpickle.dumps(self.task))
         assert self.signal() == self.signal(task=copy), "a pickled copy trains differently"
 
+    def continues(self) -> None:
+        run = self.run()
+        training = PausableRun(self.task, run, Stopping(self.task.objective))
+        training.train(LOOK)
+        with TemporaryFile() as file:
+            training.set_aside(file)
+            training.train()
+        values = [value for _, value in training.result().signal]
+        assert values == self.signal(), (
+            "a run that is saved and continued gives another signal: its state is not saved whole"
+        )
+
     def final_measures(self) -> None:
         searching = train_once(self.task, self.run()).metrics
         final = train_once(self.task, self.run(final=True)).metrics
         assert not searching, "metrics of held-out data are measured during a search"
         for name, value in final.items():
             assert isinstance(value, float), f"the metric {name} is not a number"
+        for name, metric in self.task.metrics.items():
+            assert isinstance(metric, Metric), f"{name} is declared by something not a Metric"
+            assert metric.name == name, f"the metric {name} is declared as {metric.name}"
+            assert name in final, f"the metric {name} is declared but not measured"
