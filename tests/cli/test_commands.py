@@ -91,7 +91,7 @@ def test_help_without_torch(arguments):
         (("show", "g\nm1 zzz"), "missing before"),
         (("show",), "RULE"),
         (("show", "g", "m1"), "unexpected extra argument"),
-        (("show", "-m1"), "goes after --"),
+        (("show", "-m1"), "Put -- before a rule"),
         (("show", "g", "--jsn"), "--json"),
         (("shw", "g"), "show"),
         (("zoo", "g"), "unexpected extra argument"),

@@ -1,4 +1,4 @@
-"""`optsmith completion`: the script that makes a shell complete our commands."""
+"""`optsmith completion`: prints the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS), metavar="SHELL")
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    r"""Print the completion script of SHELL.
+    r"""Print the completion script for SHELL.
 
     \b
     bash, in ~/.bashrc:  eval "$(optsmith completion bash)"

@@ -1,4 +1,4 @@
-"""`optsmith export`: a rule as a file that does not need us."""
+"""`optsmith export`: writes a rule as a standalone Python file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from optsmith.rules import Rule
 
 @click.command()
 @rule_argument
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
-@click.option("--name", help="Name of the class; by default the zoo's name or FoundRule.")
-@click.option("--force", is_flag=True, help="Write over a file that exists.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Output file.")
+@click.option("--name", help="Class name; by default the zoo name, or FoundRule.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def export(rule: Rule, output: Path | None, name: str | None, force: bool) -> None:
-    """Write RULE as a torch optimizer in one file that needs torch alone.
+    """Export RULE as a torch optimizer in one file that depends on torch only.
 
     Without --output the file is printed.
     """
@@ -29,6 +29,6 @@ def export(rule: Rule, output: Path | None, name: str | None, force: bool) -> No
         click.echo(text, nl=False)
         return
     if output.exists() and not force:
-        raise OptsmithError(f"{output} exists; give --force to write over it")
+        raise OptsmithError(f"{output} exists; use --force to overwrite it")
     write_atomically(output, text)
     click.echo(f"wrote {output}", err=True)

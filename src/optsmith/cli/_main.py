@@ -1,4 +1,4 @@
-"""The command group, and the one place where errors become one line."""
+"""The `optsmith` command group; prints errors as one line."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from optsmith.cli._zoo import zoo_command
 @click.version_option(__version__, prog_name="optsmith", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Find a better optimizer for your training job.
+    """Search for update rules to train neural networks with.
 
-    Rules are ordinary math over the gradient, such as "ld*sign(m1) - Adam"; `optsmith zoo` lists
-    known ones.
+    A rule is a formula of the gradient, such as "ld*sign(m1) - Adam"; `optsmith zoo` lists known
+    rules.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -56,12 +56,12 @@ def _fail(message: str) -> None:
 
 
 def main() -> None:
-    """Run the command; bad input is one line on stderr and exit code 2."""
+    """Run the command; invalid input prints one line to stderr and exits with code 2."""
     try:
         cli.main(prog_name="optsmith", standalone_mode=False)
         sys.stdout.flush()
     except click.NoSuchOption as error:
-        _fail(f"{error.format_message()} A rule that starts with a minus goes after --")
+        _fail(f"{error.format_message()} Put -- before a rule that starts with a minus")
     except click.ClickException as error:
         _fail(error.format_message())
     except OptsmithError as error:
@@ -69,5 +69,5 @@ def main() -> None:
     except click.Abort:
         sys.exit(130)
     except BrokenPipeError:
-        # The reader (head, less) has gone: not an error, but Python would complain at exit.
+        # The reader (head, less) has closed the pipe; prevents a message from Python at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

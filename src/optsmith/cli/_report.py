@@ -1,4 +1,4 @@
-"""`optsmith report`: a study as a page, a table or data."""
+"""`optsmith report`: a study as an HTML page, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from optsmith.cli._rules import json_option
 @click.command()
 @click.argument("study")
 @storage_option
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to write the page.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print every evaluation as CSV instead.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="HTML file to write.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all evaluations as CSV instead.")
 @json_option
 def report(
     study: str, storage: str | None, output: Path | None, as_csv: bool, as_json: bool
 ) -> None:
-    """Write the HTML report of STUDY, finished or not; or print every candidate.
+    """Write the HTML report of STUDY, finished or not, or print all its evaluations.
 
     STUDY is the name of a study or the path of its journal.
     """

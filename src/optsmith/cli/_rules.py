@@ -1,4 +1,4 @@
-"""What commands share about rules: how an argument names one, and how options are spelled."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from click.shell_completion import CompletionItem
 
 from optsmith._zoo import named_rule, zoo
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON only.")
 
 
 def complete_rule(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete zoo names."""
+    """Return the zoo names that start with `incomplete`."""
     return [
         CompletionItem(name, help=entry.text)
         for name, entry in zoo.items()

@@ -1,4 +1,4 @@
-"""`optsmith show`: everything that is known of a rule without training it."""
+"""`optsmith show`: properties of a rule that need no training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from optsmith.space import spaces
 
 
 def _simplified(rule: Rule) -> tuple[str, str]:
-    """Return the simplified text, and why there is none."""
+    """Return the simplified text, and the reason if simplification failed."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", SimplifyWarning)
         text = str(rule.simplify())
@@ -30,7 +30,7 @@ def _number(x: float) -> float | None:
 
 
 def describe(rule: Rule) -> dict[str, Any]:
-    """Return what `show` prints, as plain data."""
+    """Return the output of `show` as plain data."""
     from optsmith.optim import Program
     from optsmith.screening import Screen
 
@@ -71,13 +71,13 @@ def _state(facts: dict[str, Any]) -> str:
 
 
 def _operations(counts: dict[str, int]) -> str:
-    """Return how many element-wise operations a step takes, and which."""
+    """Return the number and the kinds of element-wise operations per step."""
     names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
     return f"{sum(counts.values())} per element and step: {names}" if counts else "none"
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return label and text of each line."""
+    """Return the label and the text of each line."""
     rows = [("rule", facts["rule"])]
     rows += [("zoo", f"{n}: {zoo[n].note} ({zoo[n].source})") for n in facts["zoo"]]
     if facts["simplified"] != facts["rule"]:
@@ -101,7 +101,10 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 @rule_argument
 @json_option
 def show(rule: Rule, as_json: bool) -> None:
-    """Print all that is known of RULE, a zoo name or a text such as "ld*sign(m1) - Adam"."""
+    """Show formula, tree, state and screening of RULE.
+
+    RULE is a zoo name or a text such as "ld*sign(m1) - Adam".
+    """
     facts = describe(rule)
     if as_json:
         click.echo(json.dumps(facts, indent=2))

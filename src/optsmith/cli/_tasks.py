@@ -1,4 +1,4 @@
-"""`optsmith tasks`: what can be searched on."""
+"""`optsmith tasks`: lists the built-in tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from optsmith.cli._rules import json_option
 @click.command("tasks")
 @json_option
 def tasks_command(as_json: bool) -> None:
-    """List the named tasks."""
+    """List the built-in tasks."""
     from optsmith.task import tasks
 
     if as_json:
@@ -22,4 +22,4 @@ def tasks_command(as_json: bool) -> None:
     width = max(map(len, tasks))
     for entry in tasks.values():
         click.echo(f"{entry.name:<{width}}  {entry.description}")
-    click.echo("\nYour own: file.py:name, where name is a Task; see examples/.")
+    click.echo("\nYour own task: file.py:name, where name is a Task; see examples/.")

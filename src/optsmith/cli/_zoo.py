@@ -1,4 +1,4 @@
-"""`optsmith zoo`: the known rules."""
+"""`optsmith zoo`: lists the known rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from optsmith.space import spaces
 @click.command("zoo")
 @json_option
 def zoo_command(as_json: bool) -> None:
-    """List the known rules: the published ones and the classics."""
+    """List known rules: published rules and classic optimizers."""
     if as_json:
         entries = [
             {
