@@ -2,9 +2,9 @@
 
 import pytest
 
-from optsmith.optim import _optimizer
+from optsmith.optim import _eager
 
 
 @pytest.fixture(autouse=True)
 def some_tensors_are_large(monkeypatch):
-    monkeypatch.setattr(_optimizer, "SMALL", 3)
+    monkeypatch.setattr(_eager, "SMALL", 3)

@@ -26,7 +26,7 @@ from torch.optim.optimizer import (
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from optsmith import RuleOptimizer, zoo
-from optsmith.optim import _machine, _optimizer
+from optsmith.optim import _eager, _machine
 
 SEVERAL = ["adam", "momentum", "products1", "conv3", "mnist1", "lion", "rte"]
 several = pytest.mark.parametrize("name", SEVERAL)
@@ -292,7 +292,7 @@ class Largest(TorchDispatchMode):
 @pytest.mark.parametrize("name", zoo)
 def test_memory_of_a_step_is_a_few_chunks(name, monkeypatch):
     monkeypatch.setattr(_machine, "CHUNK", 16)
-    monkeypatch.setattr(_optimizer, "SMALL", 0)
+    monkeypatch.setattr(_eager, "SMALL", 0)
     params = parameters(shapes=((20, 10),))
     opt = optimizer(params, name)
     run(opt, [1])

@@ -9,7 +9,7 @@ import torch
 from runs import SHAPES, assert_near, assert_same, clones, gradient, optimizer, parameters, run
 
 from optsmith import OptsmithError, Rule, operators, spaces, zoo
-from optsmith.optim import Program, _machine, _optimizer
+from optsmith.optim import Program, _eager, _machine
 from optsmith.rules import Operator, Parameter, State
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
@@ -384,7 +384,7 @@ def test_kernels_by_number_size_and_precision(quick_compile):
     params = [*parameters(shapes=[(3,)] * 18), *parameters(torch.bfloat16, shapes=[(3,)] * 18)]
     run(optimizer(params, "m1", compile=True), range(1, 3))
     assert len(quick_compile) == 4  # 8 and 2 tensors in two precisions
-    params = parameters(torch.float32, shapes=((3,), (_optimizer.SMALL + 1,)))
+    params = parameters(torch.float32, shapes=((3,), (_eager.SMALL + 1,)))
     run(optimizer(params, "m1", compile=True), range(1, 3))
     assert len(quick_compile) == 6  # one with threads
 

@@ -20,6 +20,7 @@ import cloudpickle
 import numpy as np
 import torch
 
+from optsmith._torch import typed, untyped
 from optsmith.execution._modules import importable
 from optsmith.execution._shelf import Shelf
 
@@ -46,8 +47,7 @@ class _Storage(NamedTuple):
         memory = maps[self.path]
         if self.dtype is None:
             return memory
-        typed: Any = torch.storage.TypedStorage  # torch has no types for it
-        return typed(wrap_storage=memory, dtype=self.dtype, _internal=True)
+        return typed(memory, self.dtype)
 
 
 class _Memory(NamedTuple):
@@ -106,7 +106,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if self._shelf is None:
             return None
         if isinstance(obj, torch.storage.TypedStorage):
-            return self._storage(obj._untyped_storage, obj.dtype)
+            return self._storage(untyped(obj), obj.dtype)
         if isinstance(obj, torch.UntypedStorage):
             return self._storage(obj, None)
         if type(obj) in (np.ndarray, np.memmap):

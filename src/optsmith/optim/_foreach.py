@@ -7,23 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from optsmith._torch import addcdiv_lists, copy_lists, on_lists
+from optsmith.optim._backend import Backend
 from optsmith.optim._batch import Batch
 from optsmith.optim._plan import Plan, Step
 from optsmith.optim._program import Program
 
-# What torch has for lists, new and in place; further arguments may be lists or numbers.
-_MULTI = {
-    name: (getattr(torch, f"_foreach_{name}"), getattr(torch, f"_foreach_{name}_"))
-    for name in (
-        *("abs", "add", "addcmul", "cos", "div", "exp", "lerp", "log", "mul", "neg", "pow"),
-        *("sigmoid", "sign", "sin", "sqrt", "sub", "tanh"),
-    )
-}
 _COMMUTE = {"add", "mul"}
 _MUST_BE_LISTS = {"addcmul": 3, "lerp": 2}  # how many of the first arguments; otherwise one
 
 
-class Lists:
+class Lists(Backend[Batch]):
     """Runs a program's steps on lists, in place where torch can.
 
     Args:
@@ -37,24 +31,24 @@ class Lists:
         self.plan = plan
         self._by_list: dict[int, bool] = {}  # by the register of the result
 
-    def step(self, batch: Batch) -> None:
+    def step(self, given: Batch) -> None:
         """Update parameters and their states in place."""
-        params = list(batch.params)
+        params = list(given.params)
         if not params:
             return
-        slots = [[state[j] for state in batch.states] for j in range(len(self.code.slots))]
-        registers = self._registers(batch, params, slots)
+        slots = [[state[j] for state in given.states] for j in range(len(self.code.slots))]
+        registers = self._registers(given, params, slots)
         buffers: list[Any] = [*slots, *[None] * self.plan.scratch]
         for step in self.plan.steps:
-            result = self._call(step, registers, buffers, batch)
+            result = self._call(step, registers, buffers, given)
             registers[step.out] = result
             if step.buffer is not None:
                 buffers[step.buffer] = result
-        self._finish(registers, params, self.plan.scale(batch.lr, batch.scalars))
+        self._finish(registers, params, self.plan.scale(given.lr, given.scalars))
         for slot, old in zip(self.code.slots, slots, strict=True):
             new = registers[slot.after.index]
             if new is not old:
-                torch._foreach_copy_(old, new)
+                copy_lists(old, new)
 
     def _registers(
         self, batch: Batch, params: list[Tensor], slots: list[list[Tensor]]
@@ -81,11 +75,11 @@ class Lists:
         kwargs = {name: registers[i] for name, i in step.kwargs} if step.kwargs else {}
         by_list = self._by_list.get(step.out)
         if by_list is None:
-            by_list = self._by_list[step.out] = step.name in _MULTI and _takes_lists(
+            by_list = self._by_list[step.out] = step.name in on_lists and _takes_lists(
                 step.name, args
             )
         if by_list:
-            fresh, in_place = _MULTI[step.name]
+            fresh, in_place = on_lists[step.name]
             into = None if step.buffer is None else buffers[step.buffer]
             if into is not None and into is args[0]:
                 in_place(*args, **kwargs)
@@ -94,7 +88,7 @@ class Lists:
                 in_place(into, args[0])
                 return into  # type: ignore[no-any-return]
             return list(fresh(*args, **kwargs))
-        # No such function for lists, or booleans or a scalar first: one tensor at a time.
+        # No such function for lists, whole tensors, booleans or a scalar first: one at a time.
         for position, register in enumerate(step.args):
             if register < self.code.size and isinstance(args[position], float):
                 args[position] = torch.tensor(args[position], dtype=batch.dtype)
@@ -104,20 +98,21 @@ class Lists:
         ]
 
     def _finish(self, registers: list[Any], params: list[Tensor], scale: float) -> None:
+        add_ = on_lists["add"][1]
         if self.plan.quotient is not None:
             above, below = (registers[v.index] for v in self.plan.quotient)
             if params[0].dtype == above[0].dtype:
-                torch._foreach_addcdiv_(params, above, below, value=scale)
+                addcdiv_lists(params, above, below, value=scale)
                 return
-            update = list(torch._foreach_div(above, below))
+            update = list(on_lists["div"][0](above, below))
         elif self.plan.result.is_scalar:
-            torch._foreach_add_(params, registers[self.plan.result.index] * scale)
+            add_(params, registers[self.plan.result.index] * scale)
             return
         else:
             update = registers[self.plan.result.index]
             if not update[0].is_floating_point():
                 update = [u.to(p.dtype) for u, p in zip(update, params, strict=True)]
-        torch._foreach_add_(params, update, alpha=scale)
+        add_(params, update, alpha=scale)
 
 
 def _takes_lists(name: str, args: list[Any]) -> bool:

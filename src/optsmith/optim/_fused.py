@@ -11,11 +11,12 @@ from torch.fx import Graph, GraphModule
 from torch.nn import Parameter
 
 from optsmith._errors import OptimizerError
+from optsmith._torch import Kernel, compiled
+from optsmith.optim._backend import Backend
 from optsmith.optim._batch import Batch
-from optsmith.optim._kernel import Kernel, compiled
 from optsmith.optim._program import Program, element_numbers
 from optsmith.optim._trace import Value
-from optsmith.rules._noise import uniform
+from optsmith.rules import uniform
 
 BUCKET = 8
 """Tensors in one call of a kernel: more make calls fewer and compilation longer."""
@@ -24,27 +25,36 @@ _PLAIN = (Tensor, Parameter)
 _CONTIGUOUS = Tensor.is_contiguous
 
 
-class FusedStep:
+class FusedStep(Backend[Batch]):
     """Compiled steps of one program; everything that changes from step to step is a tensor.
 
     Args:
         program: The program.
         small: Tensors of up to this many elements get kernels without threads.
+        rest: Runs what cannot be compiled.
     """
 
-    def __init__(self, program: Program, small: int) -> None:
+    title = "compile=True"
+    advice = "leave compile out"
+    scopes = frozenset({"element"})
+    devices = frozenset({"cpu", "cuda", "mps", "xpu"})
+
+    def __init__(self, program: Program, small: int, rest: Backend[Batch]) -> None:
         self.program = program
         self.small = small
+        self.rest = rest
         self.kernels: dict[Any, Kernel] = {}
         self._reads = program.reads
 
-    def step(self, batch: Batch) -> list[int]:
-        """Update parameters and their states in place; return the numbers of those left alone.
+    def step(self, given: Batch) -> None:
+        """Update parameters and their states in place.
 
-        Those are what is not contiguous, and tensors of one number, which torch would compile into
-        the code. Nor may a subclass of tensors stand between a kernel and the memory. Kernels check
-        nothing: a state of another size or precision is left too, for torch to complain of.
+        Not compiled is what is not contiguous, and tensors of one number, which torch would compile
+        into the code. Nor may a subclass of tensors stand between a kernel and the memory. Kernels
+        check nothing: a state of another size or precision is not compiled either, and torch will
+        complain of it.
         """
+        batch = given
         small: list[int] = []
         large: list[int] = []
         left: list[int] = []
@@ -78,7 +88,8 @@ class FusedStep:
                     tensors += rows[i] if rows[i][0].ndim == 1 else [t.view(-1) for t in rows[i]]
                 kernel = self._kernel(len(bucket), indices is small, rows[bucket[0]][0], batch)
                 kernel(*tensors)
-        return left
+        if left:
+            self.rest.step(batch.only(left))
 
     def _kernel(self, count: int, is_small: bool, like: Tensor, batch: Batch) -> Kernel:
         key = (count, is_small, like.dtype, like.device)

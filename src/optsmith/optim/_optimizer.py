@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from inspect import unwrap
 from typing import Any
 
 import torch
@@ -12,22 +11,15 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._errors import OptimizerError
+from optsmith._torch import add_param_group
+from optsmith.optim import _eager
 from optsmith.optim._batch import Batch
-from optsmith.optim._foreach import Lists
 from optsmith.optim._fused import FusedStep
-from optsmith.optim._machine import Machine
-from optsmith.optim._plan import Plan
 from optsmith.optim._program import Program, math_dtype
 from optsmith.rules import Rule
 
-SMALL = 1 << 14
-"""Tensors of up to this many elements are updated together."""
-
 Member = tuple[int, Tensor, Tensor]
 """A parameter's number, the parameter, its gradient."""
-
-# torch hides its own from torch.compile, and imports that to do so, which takes seconds.
-_add_param_group = unwrap(Optimizer.add_param_group)
 
 
 class RuleOptimizer(Optimizer):
@@ -85,9 +77,7 @@ class RuleOptimizer(Optimizer):
     def _set_rule(self, rule: Rule) -> None:
         self.rule = rule
         self.program = Program(rule)
-        plan = Plan(self.program)
-        self._machine = Machine(self.program, plan)
-        self._lists = Lists(self.program, plan)
+        self._eager = _eager.Eager(self.program)
         self._fused: FusedStep | None = None
         self._warned = False
 
@@ -97,7 +87,7 @@ class RuleOptimizer(Optimizer):
         """Add a group; its time goes on from the time of the run."""
         if self.param_groups:
             param_group.setdefault("t", max(group["t"] for group in self.param_groups))
-        _add_param_group(self, param_group)
+        add_param_group(self, param_group)
         try:
             self._check(self.param_groups[-1])
         except OptimizerError:
@@ -125,6 +115,7 @@ class RuleOptimizer(Optimizer):
                 raise OptimizerError("complex parameters are not supported: use view_as_real")
             if not p.is_floating_point():
                 raise OptimizerError(f"a parameter of type {p.dtype} cannot be trained")
+        (FusedStep if group["compile"] else _eager.Eager).check(self.program, group["params"])
 
     # --- stepping --------------------------------------------------------------------------------
 
@@ -171,8 +162,8 @@ class RuleOptimizer(Optimizer):
             state["step"] += 1
             key = (state["step"], p.device, p.dtype)
             together.setdefault(key, []).append(member)
-        for (count, device, dtype), members in together.items():
-            self._run(group, device, self._batch(group, members, count, math_dtype(dtype)))
+        for (count, _, dtype), members in together.items():
+            self._run(group, self._batch(group, members, count, math_dtype(dtype)))
 
     def _batch(
         self,
@@ -201,19 +192,14 @@ class RuleOptimizer(Optimizer):
             return [[]] * len(members)
         return [self.program.keys(seed, index) for index, _, _ in members]
 
-    def _run(self, group: dict[str, Any], device: torch.device, batch: Batch) -> None:
-        lists = device.type == "cuda" if group["foreach"] is None else group["foreach"]
+    def _run(self, group: dict[str, Any], batch: Batch) -> None:
         if group["compile"]:
-            self._fused = self._fused or FusedStep(self.program, SMALL)
-            left = self._fused.step(batch)
-            if not left:
-                return
-            batch = batch.only(left)
-        elif group["foreach"] is None and not lists:
-            # Small tensors cost calls, and are best done together; large ones cost memory traffic.
-            small, batch = batch.split([p.numel() <= SMALL for p in batch.params])
-            self._lists.step(small)
-        (self._lists if lists else self._machine).step(batch)
+            self._fused = self._fused or FusedStep(self.program, _eager.SMALL, self._eager)
+            self._fused.step(batch)
+        elif group["foreach"] is None:
+            self._eager.step(batch)
+        else:
+            (self._eager.lists if group["foreach"] else self._eager.machine).step(batch)
 
     # --- saving ----------------------------------------------------------------------------------
 

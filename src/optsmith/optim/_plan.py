@@ -14,6 +14,7 @@ from torch import Tensor
 
 from optsmith.optim._program import Program
 from optsmith.optim._trace import BOOLEAN, Instruction, Value
+from optsmith.rules import Scope
 
 _WRITES_TO_OUT = {
     *("abs", "add", "addcdiv", "addcmul", "clamp", "cos", "div", "exp", "lerp", "log", "mul"),
@@ -39,6 +40,7 @@ class Step:
     kwargs: tuple[tuple[str, int], ...]
     out: int
     buffer: int | None  # None: the function makes its own tensor
+    scope: Scope = "element"
 
 
 class Plan:
@@ -103,9 +105,14 @@ class Plan:
                 last_use.update({v: max(until, last_use[v]) for v in instruction.inputs})
         home = {slot.after: j for j, slot in enumerate(slots)}
         holds: list[Value | None] = [slot.before for slot in slots]
+        odd = {j for j, slot in enumerate(slots) if slot.scope == "tensor"}  # of any shape
         boolean: set[Value] = set()
         for i, instruction in enumerate(self.body):
-            free = [b for b, v in enumerate(holds) if v is None or last_use.get(v, -1) <= i]
+            free = [
+                b
+                for b, v in enumerate(holds)
+                if b not in odd and (v is None or last_use.get(v, -1) <= i)
+            ]
             buffer = None
             if instruction.name in BOOLEAN:
                 boolean.add(instruction.out)
@@ -144,6 +151,7 @@ class Plan:
             tuple((n, self._register(a, True, False)) for n, a in instruction.kwargs),
             instruction.out.index,
             buffer,
+            instruction.scope,
         )
 
     def run(self, registers: list[Any], buffers: Sequence[Tensor]) -> None:

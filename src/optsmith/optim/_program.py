@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from optsmith.optim._trace import Code, Instruction, Value, trace
-from optsmith.rules import Rule
-from optsmith.rules._noise import stream_key, uniform
+from optsmith.rules import Rule, Scope, over_copies, stream_key, uniform
 
 Scalars = list[Any]
 """The values of a program with the scalars of one step filled in as numbers, the rest None."""
@@ -45,18 +44,26 @@ def math_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 class Program:
-    """A rule as straight-line tensor code.
+    """A rule as straight-line tensor code; `apply` is the reference for every back end.
 
-    Element-wise, so it runs alike on one tensor, a flat vector or a stack of copies. The state
-    that the rule needs, and no more, is passed in and returned.
+    A program of scope "element" runs alike on one tensor, a flat vector or a stack of copies; one
+    of scope "tensor" has calls that need whole tensors. The state that the rule needs, and no more,
+    is passed in and returned.
 
     Args:
         rule: The rule.
+
+    Attributes:
+        scope: "tensor" when some operator of the rule has that scope.
     """
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self.code: Code = trace(rule)
+        self.scope: Scope = "tensor" if whole_operators(rule) else "element"
+        self._over_copies = {
+            i.out: over_copies(i.function) for i in self.code.body if i.scope == "tensor"
+        }
         self.uses_time = rule.uses("time")
         self.is_random = bool(self.code.uniforms)
         self.slots = tuple(slot.name for slot in self.code.slots)
@@ -88,10 +95,18 @@ class Program:
         plain = None if instruction.kwargs else _ON_NUMBERS.get(instruction.name)
         return instruction.out.index, plain or _cannot, args, instruction
 
-    def init(self, param: Tensor) -> tuple[Tensor, ...]:
-        """Return the state of one parameter before its first step."""
+    def init(self, param: Tensor, copies: bool = False) -> tuple[Tensor, ...]:
+        """Return the state of one parameter before its first step.
+
+        Args:
+            param: The parameter.
+            copies: Whether its first dimension counts copies of it.
+        """
         like = torch.zeros_like(param, dtype=math_dtype(param.dtype))
-        return tuple(slot.init(like) for slot in self.code.slots)
+        return tuple(
+            _init_copies(slot.init, like) if copies and slot.scope == "tensor" else slot.init(like)
+            for slot in self.code.slots
+        )
 
     def scalars(self, t: int, total: int, count: int) -> Scalars:
         """Return the scalars of step t of `total`, for tensors with `count` updates.
@@ -134,6 +149,7 @@ class Program:
         state: Sequence[Tensor],
         scalars: Scalars,
         uniforms: Sequence[Tensor] = (),
+        copies: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the update and the new state of one tensor; nothing is changed in place.
 
@@ -142,6 +158,7 @@ class Program:
             state: What `init` or the last step returned.
             scalars: From `tensors`.
             uniforms: From `uniforms`, when the rule is random.
+            copies: Whether the first dimension of the tensors counts copies.
         """
         values = scalars.copy()
         values[self.code.gradient.index] = gradient
@@ -150,7 +167,8 @@ class Program:
         for value, numbers in zip(self.code.uniforms, uniforms, strict=True):
             values[value.index] = numbers
         for instruction in self.code.body:
-            values[instruction.out.index] = call(instruction, values)
+            over = self._over_copies.get(instruction.out) if copies else None
+            values[instruction.out.index] = call(instruction, values, over)
         result = values[self.code.result.index]
         if self.code.result.is_scalar:
             result = torch.zeros_like(gradient) + result
@@ -179,6 +197,17 @@ class Program:
         return updates, states
 
 
+def whole_operators(rule: Rule) -> list[str]:
+    """Return the names of a rule's operators that need whole tensors."""
+    return list(dict.fromkeys(o.name for o in rule.operators if o.scope == "tensor"))
+
+
+def _init_copies(init: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    """Return the first value of a slot of any shape, for each copy."""
+    one = init(like.new_zeros(like.shape[1:]))
+    return one.expand(len(like), *one.shape).clone()
+
+
 def element_numbers(tensor: Tensor) -> Tensor:
     """Return the number of each element, in the order of a contiguous tensor."""
     return torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape)
@@ -204,12 +233,15 @@ def _as_tensor(number: float) -> Tensor:
     return torch.tensor(number, dtype=torch.bool if isinstance(number, bool) else torch.float64)
 
 
-def call(instruction: Instruction, values: Sequence[Any]) -> Any:
-    """Compute the result of an instruction from the values so far."""
+def call(
+    instruction: Instruction, values: Sequence[Any], function: Callable[..., Any] | None = None
+) -> Any:
+    """Compute the result of an instruction from the values so far, perhaps by another function."""
     args = [values[a.index] if isinstance(a, Value) else a for a in instruction.args]
+    function = function or instruction.function
     if not instruction.kwargs:
-        return instruction.function(*args)
+        return function(*args)
     kwargs = {
         name: values[a.index] if isinstance(a, Value) else a for name, a in instruction.kwargs
     }
-    return instruction.function(*args, **kwargs)
+    return function(*args, **kwargs)

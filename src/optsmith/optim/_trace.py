@@ -3,11 +3,13 @@
 Each operator's torch function is called once with symbols in place of tensors; what it does to them
 is written down as instructions. Equal instructions are written once, so sub-expressions are shared
 between and inside operators; instructions that only involve time and constants are kept apart, as
-they need doing once a step and not once an element.
+they need doing once a step and not once an element. An operator of scope "tensor" is never traced:
+it is one call on whole tensors.
 """
 
 from __future__ import annotations
 
+import operator as python
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optsmith.rules import Operator, Rule, State
+from optsmith.rules import Operator, Rule, Scope, State, Whole, WholeState, verify
 
 BOOLEAN = {
     *("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"),
@@ -34,13 +36,17 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """`out = function(*args, **kwargs)`; arguments are values or Python numbers."""
+    """`out = function(*args, **kwargs)`; arguments are values or Python numbers.
+
+    One of scope "tensor" must be given whole tensors, one at a time.
+    """
 
     out: Value
     name: str
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: tuple[tuple[str, Any], ...] = ()
+    scope: Scope = "element"
 
     @property
     def inputs(self) -> list[Value]:
@@ -51,12 +57,16 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One tensor of state: its name, how it starts, and the values that hold it at a step."""
+    """One tensor of state: its name, how it starts, and the values that hold it at a step.
+
+    A slot of scope "tensor" may have any shape.
+    """
 
     name: str
     init: Callable[[Tensor], Tensor]
     before: Value
     after: Value
+    scope: Scope = "element"
 
 
 @dataclass(slots=True)
@@ -184,7 +194,12 @@ class Tracer:
         return a
 
     def write(
-        self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any = None
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Any = None,
+        scope: Scope = "element",
     ) -> Symbol:
         """Write an instruction unless an equal one is there; return its result."""
         plain = [a.value if isinstance(a, Symbol) else a for a in args]
@@ -199,7 +214,7 @@ class Tracer:
             values = [a for a in (*plain, *(v for _, v in named)) if isinstance(a, Value)]
             out = self._known[key] = self.new(all(v.is_scalar for v in values))
             block = self.code.scalars if out.is_scalar else self.code.body
-            block.append(Instruction(out, name, function, tuple(plain), named))
+            block.append(Instruction(out, name, function, tuple(plain), named, scope))
             if name in BOOLEAN:
                 self._booleans.add(out)
         return Symbol(self, self._known[key])
@@ -218,21 +233,29 @@ class Tracer:
 
     def operator(self, operator: Operator, operands: list[Symbol]) -> Symbol:
         """Trace one operator."""
-        values = operator.values
+        verify(operator)
+        values, whole = operator.values, operator.scope == "tensor"
         if operator.feed == "nothing":
             return self.constant(float(operator.torch(*values)))
         feeds = {"gradient": self.code.gradient, "time": self.code.tau}
         if operator.feed in feeds:
             operands = [Symbol(self, feeds[operator.feed])]
+        if whole:
+            operands = [self._spread(x) for x in operands]
         state: tuple[Symbol, ...] = ()
         if operator.state:
-            slots = self._remember(operator.state, operands[0], values)
+            slots = self._remember(operator, operands[0])
             state = (*(Symbol(self, v) for v in slots), Symbol(self, self.code.count))
         noise: tuple[Symbol, ...] = ()
         if operator.random:
             self.code.uniforms.append(self.new(False))
             noise = (Symbol(self, self.code.uniforms[-1]),)
-        result = self.call(operator.torch, *operands, *state, *noise, *values)
+        args = (*operands, *state, *noise, *values)
+        if whole:
+            function = Whole(operator.name, operator.torch)
+            result = self.write("call", function, args, scope="tensor")
+        else:
+            result = self.call(operator.torch, *args)
         if not isinstance(result, Symbol):
             return self.constant(float(result))
         number: Symbol = self._as_number(result)
@@ -240,49 +263,55 @@ class Tracer:
             self.code.labels.setdefault(number.value, operator.name.lower())
         return number
 
-    def _remember(
-        self, state: State, operand: Symbol, values: tuple[float, ...]
-    ) -> tuple[Value, ...]:
+    def _spread(self, symbol: Symbol) -> Symbol:
+        """Return a scalar as a tensor, the same number for every element."""
+        if not symbol.value.is_scalar:
+            return symbol
+        like = Symbol(self, self.code.gradient)
+        return self.emit("where", self.emit("eq", like, like), symbol, symbol)
+
+    def _remember(self, operator: Operator, operand: Symbol) -> tuple[Value, ...]:
         """Return the updated slots; equal memories of equal operands are one."""
-        key = (id(state), operand.value, values)
+        state, values, scope = operator.state, operator.values, operator.scope
+        assert state is not None  # noqa: S101
+        key = (id(state), operand.value, values, scope)
         if key not in self._states:
             before = [Symbol(self, self.new(False)) for _ in state.slots]
-            after = self._update(state, operand, before, values)
+            args = (operand, *before, Symbol(self, self.code.count), *values)
+            if scope == "tensor":
+                function = WholeState(operator.name, state.update, len(before))
+                after = self._picked(self.write("call", function, args, scope=scope), len(before))
+            else:
+                after = self._update(state, args)
             for name, old, new in zip(state.slots, before, after, strict=True):
                 taken = sum(slot.name.split(".")[0] == name for slot in self.code.slots)
                 unique = f"{name}.{taken + 1}" if taken else name
-                self.code.slots.append(Slot(unique, state.init, old.value, new.value))
+                self.code.slots.append(Slot(unique, state.init, old.value, new.value, scope))
             self._states[key] = tuple(new.value for new in after)
         return self._states[key]
 
-    def _update(
-        self, state: State, operand: Symbol, before: list[Symbol], values: tuple[float, ...]
-    ) -> list[Symbol]:
+    def _update(self, state: State, args: tuple[Any, ...]) -> list[Symbol]:
         """Return the new slots: tensors of their own, as each is written over an old one."""
-        args = (operand, *before, Symbol(self, self.code.count), *values)
-        given = {operand.value, *(old.value for old in before)}
+        given = {a.value for a in args[: 1 + len(state.slots)]}
         try:
-            return [self._slot(new, before[0], given) for new in state.update(*args)]
+            return [self._slot(new, given) for new in state.update(*args)]
         except Exception:
-            picks = [_picker(state.update, i) for i in range(len(state.slots))]
-            return [self.emit("clone", self.write("call", pick, args)) for pick in picks]
+            return self._picked(self.write("call", state.update, args), len(state.slots))
 
-    def _slot(self, new: Any, like: Symbol, given: set[Value]) -> Symbol:
+    def _picked(self, slots: Symbol, count: int) -> list[Symbol]:
+        """Return the parts of a tuple, each a tensor of its own."""
+        picks = [self.write("getitem", python.getitem, (slots, i)) for i in range(count)]
+        return [self.emit("clone", pick) for pick in picks]
+
+    def _slot(self, new: Any, given: set[Value]) -> Symbol:
         symbol = self._as_number(new if isinstance(new, Symbol) else self.constant(float(new)))
-        if symbol.value.is_scalar:  # the same number for every element
-            return self.emit("where", self.emit("eq", like, like), symbol, symbol)
+        if symbol.value.is_scalar:
+            return self._spread(symbol)
         return self.emit("clone", symbol) if symbol.value in given else symbol
 
 
 def _is_scalar(a: Any) -> bool:
     return isinstance(a, Symbol) and a.value.is_scalar
-
-
-def _picker(function: Callable[..., Any], which: int) -> Callable[..., Any]:
-    def pick(*args: Any) -> Any:
-        return function(*args)[which]
-
-    return pick
 
 
 def _rank(argument: Any) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The random numbers of many elements at once: those of `rules._noise.uniform`, to the bit.
+"""The random numbers of many elements at once: those of `rules.uniform`, to the bit.
 
 torch has no unsigned 32-bit arithmetic, and its 64-bit products are slow on a CPU. NumPy has it.
 """
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from optsmith.rules._noise import hashed, uniform
+from optsmith.rules import hashed, uniform
 
 _WRAP = 1 << 32
 

@@ -1,25 +1,62 @@
 """Rules: operators, their texts, and what can be done with them without data."""
 
-from optsmith.rules._operator import Operator, Parameter, State, find_operator, number, operators
+from optsmith.rules._operator import (
+    Operator,
+    Parameter,
+    Scope,
+    State,
+    find_operator,
+    format_number,
+    number,
+    operators,
+)
 
 # isort: split
-from optsmith.rules._catalogue import BINARY, BUILT_IN, INPUTS, PAPER, UNARY
-from optsmith.rules._print import HOLE, to_text
+from optsmith.rules._catalogue import (
+    BINARY,
+    BUILT_IN,
+    INPUTS,
+    PAPER,
+    UNARY,
+    definitions,
+    is_built_in,
+)
+from optsmith.rules._noise import hashed, stream_key, uniform
+from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, fold, to_text
 from optsmith.rules._rule import Rule
+from optsmith.rules._verify import verify
+from optsmith.rules._whole import Whole, WholeState, over_copies
 
 __all__ = [
+    "ATOM",
     "BINARY",
     "BUILT_IN",
     "HOLE",
+    "INFIX",
     "INPUTS",
     "PAPER",
+    "POWER",
+    "PREFIX",
+    "PRODUCT",
     "UNARY",
     "Operator",
     "Parameter",
     "Rule",
+    "Scope",
     "State",
+    "Whole",
+    "WholeState",
+    "definitions",
     "find_operator",
+    "fold",
+    "format_number",
+    "hashed",
+    "is_built_in",
     "number",
     "operators",
+    "over_copies",
+    "stream_key",
     "to_text",
+    "uniform",
+    "verify",
 ]

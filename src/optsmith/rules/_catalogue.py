@@ -7,12 +7,15 @@ can copy their source.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from optsmith.rules._operator import Operator, Parameter, State, number, operators
+from optsmith.rules._operator import NAME, Operator, Parameter, State, number, operators
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from optsmith.space import Space
 
 register = operators.register
 
@@ -69,6 +72,7 @@ register(
         clip,
         latex=r"\operatorname{clip}\left(%s\right)",
         parameters=(Parameter("bound", 0.003, 0.0),),
+        words="clips each entry to a small range",
     )
 )
 register(
@@ -79,9 +83,19 @@ register(
         latex=r"\operatorname{drop}\left(%s\right)",
         parameters=(Parameter("rate", 0.1, 0.0, 1.0),),
         random=True,
+        words="zeroes some of the entries at random",
     )
 )
-register(Operator("sign", 1, sign, lambda sp, x: sp.sign(x), r"\operatorname{sign}\left(%s\right)"))
+register(
+    Operator(
+        "sign",
+        1,
+        sign,
+        lambda sp, x: sp.sign(x),
+        r"\operatorname{sign}\left(%s\right)",
+        words="1, 0 or \N{MINUS SIGN}1, entry by entry",
+    )
+)
 register(Operator("abs", 1, absolute, lambda sp, x: sp.Abs(x), r"\left|%s\right|"))
 
 # --- binary ------------------------------------------------------------------------------------
@@ -195,16 +209,23 @@ def _real(name: str, **assumptions: bool) -> Any:
     return lambda sp, *values: sp.Symbol(name, **(assumptions or {"real": True}))
 
 
-def _input(name: str, torch: Any, sympy: Any = None, latex: str = "", **more: Any) -> Operator:
-    return register(Operator(name, 0, torch, sympy or _real(name), latex, feed="gradient", **more))
+def _input(
+    name: str, words: str, torch: Any, sympy: Any = None, latex: str = "", **more: Any
+) -> Operator:
+    return register(
+        Operator(name, 0, torch, sympy or _real(name), latex, "", "gradient", words=words, **more)
+    )
 
 
-_input("g", gradient, latex="g")
-_input("g2", square, lambda sp: sp.Symbol("g", real=True) ** 2, "g^{2}")
-_input("g3", cube, lambda sp: sp.Symbol("g", real=True) ** 3, "g^{3}")
-_input("m1", read, latex="m_{1}", state=MOMENTUM, parameters=(_BETA,))
+_input("g", "the gradient", gradient, latex="g")
+_input("g2", "the gradient squared", square, lambda sp: sp.Symbol("g", real=True) ** 2, "g^{2}")
+_input("g3", "the gradient cubed", cube, lambda sp: sp.Symbol("g", real=True) ** 3, "g^{3}")
+_input(
+    "m1", "the momentum of the gradient", read, latex="m_{1}", state=MOMENTUM, parameters=(_BETA,)
+)
 _input(
     "m2",
+    "the running mean of the squared gradient",
     read,
     _real("m2", nonnegative=True),
     "m_{2}",
@@ -213,14 +234,22 @@ _input(
 )
 _input(
     "m3",
+    "the running mean of the cubed gradient",
     read,
     latex="m_{3}",
     state=State(("average_cube",), average_cube),
     parameters=(_SLOW_BETA,),
 )
-_input("sg", sign, lambda sp: sp.sign(sp.Symbol("g", real=True)), r"\operatorname{sign}(g)")
+_input(
+    "sg",
+    "the sign of the gradient",
+    sign,
+    lambda sp: sp.sign(sp.Symbol("g", real=True)),
+    r"\operatorname{sign}(g)",
+)
 _input(
     "sm1",
+    "the sign of the momentum",
     read_sign,
     lambda sp, beta: sp.sign(sp.Symbol("m1", real=True)),
     r"\operatorname{sign}(m_{1})",
@@ -230,6 +259,7 @@ _input(
 _EPS = Parameter("eps", 1e-8, 0.0)
 _input(
     "Adam",
+    "the step that Adam would take",
     adam,
     latex=r"\mathrm{Adam}",
     state=State(("exp_avg", "exp_avg_sq"), adam_moments),
@@ -242,6 +272,7 @@ _input(
 )
 _input(
     "RMSprop",
+    "the step that RMSprop would take",
     rmsprop,
     latex=r"\mathrm{RMSprop}",
     state=State(("square_avg",), rmsprop_moment),
@@ -263,14 +294,15 @@ def restart_decay(tau: Tensor, n: float) -> Tensor:
     return 0.5 * (1 + (math.pi * ((n * tau) % 1)).cos())
 
 
-def _decay(name: str, torch: Any, latex: str, *parameters: Parameter) -> Operator:
+def _decay(name: str, words: str, torch: Any, *parameters: Parameter) -> Operator:
     positive = _real(name, positive=True)  # strictly inside (0, 1] at every step of a run
-    return register(Operator(name, 0, torch, positive, latex, feed="time", parameters=parameters))
+    latex = rf"\mathrm{{{name}}}"
+    return register(Operator(name, 0, torch, positive, latex, "", "time", parameters, words=words))
 
 
-_decay("ld", linear_decay, r"\mathrm{ld}")
-_decay("cd", cosine_decay, r"\mathrm{cd}", Parameter("n", 0.5, 0.0))
-_decay("rd", restart_decay, r"\mathrm{rd}", Parameter("n", 20.0, 0.0))
+_decay("ld", "linear decay over the run, from 1 to 0", linear_decay)
+_decay("cd", "cosine decay over the run, from 1 to 0", cosine_decay, Parameter("n", 0.5, 0.0))
+_decay("rd", "cosine decay with restarts", restart_decay, Parameter("n", 20.0, 0.0))
 
 UNARY = tuple(operators[n] for n in ("neg", "exp", "log", "sqrt", "clip", "drop", "sign"))
 BINARY = tuple(operators[n] for n in ("add", "sub", "mul", "div", "pow"))
@@ -284,5 +316,24 @@ INPUTS = (
 PAPER = (*UNARY, *BINARY, *INPUTS)
 """The operators of the paper: 7 unary, 5 binary, 15 inputs."""
 
-BUILT_IN = frozenset(operators)
-"""Names of the operators that come with the package."""
+BUILT_IN = dict(operators)
+"""The operators that come with the package, by name."""
+
+
+def is_built_in(operator: Operator) -> bool:
+    """Return whether an operator, or what it is a variant of, comes with the package."""
+    if not NAME.fullmatch(operator.name):
+        return True  # a number
+    ours = BUILT_IN.get(operator.name)
+    return ours is not None and (ours.torch, ours.state) == (operator.torch, operator.state)
+
+
+def definitions(source: Space | Iterable[Operator]) -> dict[str, str]:
+    """Return the definitions of operators that do not come with the package, by name.
+
+    Args:
+        source: A space, or operators.
+    """
+    every: Iterable[Operator] = getattr(source, "operators", source)
+    found = {o.name: o.definition for o in every if not is_built_in(o)}
+    return dict(sorted(found.items()))

@@ -20,6 +20,9 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Feed = Literal["operands", "gradient", "time", "nothing"]
 """What an operator's torch function is given first: its operands, the gradient g, tau, nothing."""
 
+Scope = Literal["element", "tensor"]
+"""What one value of an operator depends on: the same element alone, or the whole tensor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -46,7 +49,8 @@ class State:
         slots: A name for each tensor.
         update: `update(x, *slots, k, *parameters)` returns the new slots as a tuple; k counts
             the updates of this tensor from 1 (a Python number or a 0-dim tensor).
-        init: Makes the first value of every slot from a tensor like the operand.
+        init: Makes the first value of every slot from a tensor like the operand. Slots have the
+            operand's shape, those of an operator of scope "tensor" any shape.
     """
 
     slots: tuple[str, ...]
@@ -64,9 +68,9 @@ class Operator:
     Args:
         name: How it is written in rules.
         arity: Number of operands; operators of arity 0 are the inputs.
-        torch: Element-wise function of tensors, called with, in this order: what `feed` says;
-            for operators with state, the updated slots and k; for random ones, a tensor of
-            uniform numbers in [0, 1); the parameter values.
+        torch: Function of tensors, called with, in this order: what `feed` says; for operators
+            with state, the updated slots and k; for random ones, a tensor of uniform numbers in
+            [0, 1); the parameter values. It changes none of them in place.
         sympy: The same for SymPy, called with the `sympy` module, the operands and the parameter
             values. Without it the operator is opaque to simplification.
         latex: Template with one %s per operand; by default the name.
@@ -78,6 +82,10 @@ class Operator:
         bars: Whether it acts on the absolute value: printed with bars, and an `abs` written
             directly inside is absorbed.
         values: Parameter values; the defaults unless given.
+        scope: "element" for element-wise functions; "tensor" for functions of whole tensors, such
+            as a norm. These are given one tensor of a model at a time, in its own shape, and
+            return a tensor of that shape or one number (a 0-dim tensor).
+        words: What it is, in a few words for people.
     """
 
     name: str
@@ -92,6 +100,8 @@ class Operator:
     random: bool = False
     bars: bool = False
     values: tuple[float, ...] = field(default=())
+    scope: Scope = "element"
+    words: str = ""
 
     def __post_init__(self) -> None:
         if self.arity not in (0, 1, 2):
@@ -100,6 +110,15 @@ class Operator:
             raise RuleError(
                 f"operator {self.name}: operators of arity 0, and they alone, take a feed"
                 " (gradient, time or nothing)"
+            )
+        if self.scope not in ("element", "tensor"):
+            raise RuleError(
+                f'operator {self.name}: scope is "element" or "tensor", not {self.scope!r}'
+            )
+        if self.scope == "tensor" and self.feed in ("time", "nothing"):
+            raise RuleError(
+                f"operator {self.name}: an input of feed {self.feed!r} is one number for all"
+                ' tensors, its scope is "element"'
             )
         if self.state and self.arity > 1:
             raise RuleError(f"operator {self.name}: state is for operators of one operand")
@@ -123,6 +142,13 @@ class Operator:
     def is_default(self) -> bool:
         """Whether every parameter has its default value."""
         return all(p.default == v for p, v in zip(self.parameters, self.values, strict=True))
+
+    @cached_property
+    def definition(self) -> str:
+        """Hash of what it computes: functions, state, declared parameters, scope; not its name."""
+        from optsmith.rules._definition import definition_of  # needs `inspect` and `ast`
+
+        return definition_of(self)
 
     def variant(self, *values: float, **named: float) -> Operator:
         """Return this operator with other parameter values, in order or by name."""

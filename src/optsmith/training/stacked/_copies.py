@@ -48,10 +48,11 @@ class Copies:
         self.module: nn.Module = models[seeds[0]]
         self._gradients = next(way for kind in WAYS if (way := kind.of(task, self.module)))
         self._shapes = {name: p.shape for name, p in self.module.named_parameters()}
+        shapes = [tuple(shape) for shape in self._shapes.values()]
         sizes = [shape.numel() for shape in self._shapes.values()]
         small = [i for i, size in enumerate(sizes) if size <= SMALL]
         groups = [[i] for i in range(len(sizes)) if i not in small] + ([small] if small else [])
-        self.columns = [Columns(tuple(g), tuple(sizes[i] for i in g)) for g in groups]
+        self.columns = [Columns(tuple(g), tuple(shapes[i] for i in g)) for g in groups]
         rows = {
             seed: [p.detach().reshape(1, -1) for p in model.parameters()]
             for seed, model in models.items()
@@ -73,7 +74,7 @@ class Copies:
         names, shapes = list(self._shapes), list(self._shapes.values())
         views: dict[int, Tensor] = {}
         for matrix, columns in zip(self.matrices, self.columns, strict=True):
-            pieces = torch.split(matrix, list(columns.sizes), dim=1)
+            pieces = torch.split(matrix, columns.sizes, dim=1)
             for i, piece in zip(columns.parameters, pieces, strict=True):
                 views[i] = piece.view(len(matrix), *shapes[i]).detach().requires_grad_()
         self.weights = {name: views[i] for i, name in enumerate(names)}
@@ -96,15 +97,6 @@ class Copies:
             for c in self.columns
         ]
         return losses, together
-
-    def state_bytes(self) -> float:
-        """Return the bytes a parameter of a state like the parameters.
-
-        Single numbers do not count, as `optim.state_bytes` does not count them.
-        """
-        sizes = [shape.numel() * (len(shape) > 0) for shape in self._shapes.values()]
-        total = sum(shape.numel() for shape in self._shapes.values())
-        return self.matrices[0].element_size() * sum(sizes) / total
 
     @torch.no_grad()
     def model(self, row: int) -> nn.Module:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from optsmith._torch import has_forward_hooks, relu_backward, sigmoid_backward, tanh_backward
 from optsmith.task import ModuleTask, TensorBatches
 from optsmith.training.stacked._feed import Feed
 from optsmith.training.stacked._gradients import Gradients, Weights
@@ -27,9 +28,9 @@ ELEMENTWISE = (
 """Layers that may see a stack's values in any layout."""
 
 _BY_OUTPUT: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]] = {
-    nn.ReLU: (torch.relu, lambda slopes, out: torch.ops.aten.threshold_backward(slopes, out, 0)),
-    nn.Sigmoid: (torch.sigmoid, torch.ops.aten.sigmoid_backward),
-    nn.Tanh: (torch.tanh, torch.ops.aten.tanh_backward),
+    nn.ReLU: (torch.relu, relu_backward),
+    nn.Sigmoid: (torch.sigmoid, sigmoid_backward),
+    nn.Tanh: (torch.tanh, tanh_backward),
 }
 """The usual ones need their own outputs only, and no help of autograd's."""
 
@@ -48,7 +49,7 @@ def is_perceptron(module: nn.Module, input_dimensions: int) -> bool:
     else:
         flat = input_dimensions == 2
     # Hooks would see other shapes than they expect.
-    hooked = any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
+    hooked = has_forward_hooks(module)
     return (
         flat
         and not hooked

@@ -1,26 +1,27 @@
-"""One rule on a stack of model copies: each copy is a row, with its own learning rate and seed.
+"""The stack back end: one rule on copies of a model, each with its own learning rate and seed.
 
-A rule is element-wise, so the copies need no loop: the same instructions run on all rows at once,
-in pieces that stay in the cache, and only the last one knows the learning rates.
+A program of scope "element" needs no loop over the copies: the same instructions run on all of them
+at once, in pieces that stay in the cache, and only the last one knows the learning rates. Where
+operators need whole tensors, a piece is one parameter of all copies, in its own shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from optsmith.optim._plan import Plan
-from optsmith.optim._program import Program
-from optsmith.optim._uniforms import uniforms
-from optsmith.rules import Rule
-from optsmith.rules._noise import stream_key
+from optsmith.optim import Backend, Plan, PlanRunner, Program, Step, uniforms
+from optsmith.rules import Rule, over_copies, stream_key
 
 PIECE = 1 << 18
 """Elements worked on at a time: fewer make more calls, more leave the cache."""
+
+Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +30,24 @@ class Columns:
 
     Attributes:
         parameters: Number of each parameter in the model.
-        sizes: Elements of each.
+        shapes: Shape of each.
     """
 
     parameters: tuple[int, ...]
-    sizes: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of elements of each parameter."""
+        return [torch.Size(shape).numel() for shape in self.shapes]
 
     def __len__(self) -> int:
         return sum(self.sizes)
+
+    def parts(self) -> list[tuple[slice, Shape]]:
+        """Return the columns of each parameter, and its shape."""
+        bounds = pairwise(accumulate(self.sizes, initial=0))
+        return [(slice(*b), shape) for b, shape in zip(bounds, self.shapes, strict=True)]
 
     def keys(self, seeds: Sequence[int], node: int) -> list[list[int]]:
         """Return the keys of a random operator: of each parameter, for each seed."""
@@ -50,19 +61,30 @@ class Columns:
         )
 
 
+@dataclass(slots=True)
+class _Block:
+    """What has state of its own: a matrix, or one of its parameters in a shape of its own."""
+
+    matrix: int
+    columns: slice
+    shape: Shape
+    state: list[Tensor]
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some rows, and some columns of them, that are worked on together."""
+    """Some copies, and some columns of them, that are worked on together."""
 
     rows: slice
     columns: slice
+    is_matrix: bool
     param: Tensor
     buffers: list[Tensor]
     last: Tensor
     lrs: Tensor
 
 
-class RowOptimizer:
+class RowOptimizer(Backend[Sequence[Tensor]]):
     """Trains rows of matrices with one rule: `row -= lr * rule(gradient of the row)`.
 
     Each row comes out as if an optimizer of its own had trained it, up to rounding. What is not
@@ -79,6 +101,10 @@ class RowOptimizer:
         decay: The schedule that the shrinking follows, as a rule of time alone.
     """
 
+    title = "a stack of copies"
+    advice = "train one run at a time"
+    precisions = frozenset({torch.float32, torch.float64})
+
     def __init__(
         self,
         rule: Rule,
@@ -91,47 +117,64 @@ class RowOptimizer:
         decay: Rule | None = None,
     ) -> None:
         self.program = Program(rule)
+        self.check(self.program, params)
         self.plan = Plan(self.program)
-        if params[0].device.type == "cpu":
-            self.plan.steps = [
-                replace(step, function=_square_root) if step.name == "sqrt" else step
-                for step in self.plan.steps
-            ]
+        on_cpu = params[0].device.type == "cpu"
+        self.plan.steps = [
+            replace(step, function=_function(step, on_cpu)) for step in self.plan.steps
+        ]
+        self._runner = PlanRunner(self.program, self.plan)
         self.columns, self.seeds, self.total_steps = list(columns), list(seeds), total_steps
         self.weight_decay, self._decay = weight_decay, Program(decay) if decay else None
         self.lrs = params[0].new_tensor(list(lrs)).view(-1, 1)
-        self.states = [list(self.program.init(p)) for p in params]
         self.t = 0
-        self._literals = [
-            torch.tensor(x, dtype=self.lrs.dtype) if as_tensor else x
-            for as_tensor, x in self.plan.literals
+        self._blocks = [
+            self._block(i, p, part, shape)
+            for i, p in enumerate(params)
+            for part, shape in self._parts(i)
         ]
         self._attach(params)
 
-    @property
-    def slots(self) -> int:
-        """Tensors of state that a parameter has."""
-        return len(self.program.slots)
+    def _parts(self, i: int) -> list[tuple[slice, Shape]]:
+        """Return what of a matrix is worked on separately."""
+        columns = self.columns[i]
+        if self.program.scope == "tensor":
+            return columns.parts()
+        return [(slice(0, len(columns)), (len(columns),))]
+
+    def _block(self, i: int, param: Tensor, columns: slice, shape: Shape) -> _Block:
+        state = self.program.init(_view(param, columns, shape), copies=True)
+        return _Block(i, columns, shape, list(state))
+
+    def state_bytes(self) -> float:
+        """Return the bytes of state per parameter; as in `optim.state_bytes`, no single numbers."""
+        total = sum(map(len, self.columns))
+        if self.program.scope == "tensor":
+            states = [s for block in self._blocks for s in block.state if s.ndim > 1]
+            return sum(s.nbytes for s in states) / (len(self.lrs) * total)
+        tensors = sum(torch.Size(s).numel() for c in self.columns for s in c.shapes if s)
+        return len(self.program.slots) * self.lrs.element_size() * tensors / total
 
     def keep(self, rows: Sequence[int], params: Sequence[Tensor]) -> None:
         """Go on with some rows alone, which are now the rows of `params`."""
         index = torch.tensor(list(rows), device=self.lrs.device)
         self.lrs = self.lrs[index]
         self.seeds = [self.seeds[i] for i in rows]
-        self.states = [[s[index] for s in state] for state in self.states]
+        for block in self._blocks:
+            block.state = [s[index] for s in block.state]
         self._attach(params)
 
     def _attach(self, params: Sequence[Tensor]) -> None:
         """Cut everything but the gradients into pieces, once: each view costs a call."""
         self.params = list(params)
         largest = max(p.numel() for p in params)
-        # On a GPU calls cost, not memory traffic.
-        most = min(PIECE, largest) if self.lrs.device.type == "cpu" else largest
+        # On a GPU calls cost, not memory traffic; whole tensors are not cut.
+        cut = self.lrs.device.type == "cpu" and self.program.scope == "element"
+        most = min(PIECE, largest) if cut else largest
         scratch = [self.lrs.new_empty(most) for _ in range(self.plan.scratch + 1)]
-        self._pieces = [
-            [self._piece(i, rows, columns, scratch) for rows, columns in _cuts(p, most)]
-            for i, p in enumerate(params)
-        ]
+        self._pieces: list[list[_Piece]] = [[] for _ in params]
+        for block in self._blocks:
+            self._pieces[block.matrix] += self._pieces_of(block, most, scratch)
         distinct = {seed: j for j, seed in enumerate(dict.fromkeys(self.seeds))}
         nodes = range(len(self.program.code.uniforms))
         self._keys = [[c.keys(list(distinct), node) for node in nodes] for c in self.columns]
@@ -139,36 +182,53 @@ class RowOptimizer:
         self._seed_of_row = torch.tensor(rows, device=self.lrs.device)
         self._all_distinct = len(distinct) == len(rows)
 
-    def _piece(self, i: int, rows: slice, columns: slice, scratch: list[Tensor]) -> _Piece:
-        param = self.params[i][rows, columns]
-        spare = [s[: param.numel()].view(param.shape) for s in scratch]
-        states = [s[rows, columns] for s in self.states[i]]
-        return _Piece(rows, columns, param, [*states, *spare[:-1]], spare[-1], self.lrs[rows])
+    def _pieces_of(self, block: _Block, most: int, scratch: list[Tensor]) -> list[_Piece]:
+        whole = _view(self.params[block.matrix], block.columns, block.shape)
+        if self.program.scope == "tensor":
+            rows = slice(0, len(whole))
+            lrs = self.lrs.view(-1, *[1] * len(block.shape))
+            return [_piece(rows, block.columns, False, whole, block.state, scratch, lrs)]
+        return [
+            _piece(
+                rows,
+                columns,
+                True,
+                whole[rows, columns],
+                [s[rows, columns] for s in block.state],
+                scratch,
+                self.lrs[rows],
+            )
+            for rows, columns in _cuts(whole, most)
+        ]
 
     @torch.no_grad()
-    def step(self, gradients: Sequence[Tensor]) -> None:
-        """Update the matrices in place."""
+    def step(self, given: Sequence[Tensor]) -> None:
+        """Update the matrices in place, with the gradients that are given."""
         self.t += 1
         scalars = self.program.scalars(self.t, self.total_steps, self.t)
-        tensors = self.program.tensors(scalars, self.lrs.dtype)
-        registers = [*tensors, *scalars, *self._literals]
+        registers = self._runner.registers(scalars, self.lrs.dtype)
         factor = self.plan.scale(1.0, scalars)
         if self.weight_decay:
             shrink = 1 - self.lrs * (self.weight_decay * self._schedule())
             for param in self.params:
                 param.mul_(shrink)
-        for i, gradient in enumerate(gradients):
+        for i, gradient in enumerate(given):
             noise = self._noise(i)
-            whole = len(self._pieces[i]) == 1
             for piece in self._pieces[i]:
-                registers[self.program.code.gradient.index] = (
-                    gradient if whole else gradient[piece.rows, piece.columns]
+                part = gradient
+                if len(self._pieces[i]) > 1 or not piece.is_matrix:
+                    part = _shaped(gradient[piece.rows, piece.columns], piece)
+                numbers = [self._of_rows(u, piece) for u in noise]
+                self._runner.run(
+                    registers,
+                    piece.param,
+                    part,
+                    piece.buffers,
+                    numbers,
+                    factor,
+                    piece.lrs,
+                    piece.last,
                 )
-                for value, numbers in zip(self.program.code.uniforms, noise, strict=True):
-                    registers[value.index] = self._of_rows(numbers, piece)
-                self.plan.run(registers, piece.buffers)
-                self._finish(registers, piece, factor)
-                self.plan.settle(registers, piece.buffers)
 
     def _schedule(self) -> float:
         if self._decay is None:
@@ -183,27 +243,22 @@ class RowOptimizer:
 
     def _of_rows(self, noise: Tensor, piece: _Piece) -> Tensor:
         """Return random numbers by row, without a copy where all seeds are the same, or none."""
-        height = piece.param.shape[0]
         if len(noise) == 1:
-            return noise[:, piece.columns].expand(height, -1)
-        if self._all_distinct:
-            return noise[piece.rows, piece.columns]
-        return noise[self._seed_of_row[piece.rows], piece.columns]
-
-    def _finish(self, registers: list[Any], piece: _Piece, factor: float) -> None:
-        """Take the step, each row with its learning rate."""
-        if self.plan.quotient is not None:
-            above, below = (registers[v.index] for v in self.plan.quotient)
-            update = torch.div(above, below, out=piece.last)
-            piece.param.addcmul_(update, piece.lrs, value=factor)
-            return
-        result = registers[self.plan.result.index]
-        if self.plan.result.is_scalar:
-            piece.param.add_(piece.lrs * (result * factor))
+            numbers = noise[:, piece.columns].expand(piece.param.shape[0], -1)
+        elif self._all_distinct:
+            numbers = noise[piece.rows, piece.columns]
         else:
-            # A rule may end in a comparison, which is a boolean.
-            wide = result if result.is_floating_point() else result.to(piece.param.dtype)
-            piece.param.addcmul_(wide, piece.lrs, value=factor)
+            numbers = noise[self._seed_of_row[piece.rows], piece.columns]
+        return _shaped(numbers, piece)
+
+
+def _function(step: Step, on_cpu: bool) -> Callable[..., Any]:
+    """Return what carries out a step on a stack."""
+    if step.scope == "tensor":
+        return over_copies(step.function)
+    if step.name == "sqrt" and on_cpu:
+        return _square_root
+    return step.function
 
 
 def _square_root(values: Tensor, *, out: Tensor) -> Tensor:
@@ -214,6 +269,29 @@ def _square_root(values: Tensor, *, out: Tensor) -> Tensor:
     """
     torch.rsqrt(values, out=out)
     return torch.reciprocal(out, out=out)
+
+
+def _view(matrix: Tensor, columns: slice, shape: Shape) -> Tensor:
+    """Return some columns of a matrix as one tensor of this shape for each row."""
+    return matrix[:, columns].view(len(matrix), *shape)
+
+
+def _shaped(values: Tensor, piece: _Piece) -> Tensor:
+    """Return rows in the shape of the piece's parameter."""
+    return values if piece.is_matrix else values.reshape(piece.param.shape)
+
+
+def _piece(
+    rows: slice,
+    columns: slice,
+    is_matrix: bool,
+    param: Tensor,
+    state: list[Tensor],
+    scratch: list[Tensor],
+    lrs: Tensor,
+) -> _Piece:
+    spare = [s[: param.numel()].view(param.shape) for s in scratch]
+    return _Piece(rows, columns, is_matrix, param, [*state, *spare[:-1]], spare[-1], lrs)
 
 
 def _cuts(matrix: Tensor, most: int) -> list[tuple[slice, slice]]:

@@ -93,8 +93,7 @@ class Stack:
 
     def state_bytes(self) -> list[float]:
         """Return the bytes of optimizer state a parameter, of each copy."""
-        one = self.copies.state_bytes()
-        return [self._optimizers[run.recipe].slots * one for run in self.runs]
+        return [self._optimizers[run.recipe].state_bytes() for run in self.runs]
 
 
 def _rows(runs: Sequence[Run]) -> dict[Recipe, slice]:
