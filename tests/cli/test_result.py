@@ -13,7 +13,7 @@ from tasks_for_tests import PROTOCOL, bowl
 
 def test_a_search_that_accepts_nothing_says_what_it_wanted(tmp_path):
     study = optsmith.search(
-        bowl(), storage=tmp_path, budget=2, levels=1, workers=0, compare=[],
+        bowl(), storage=tmp_path, budget=2, options={"levels": 1}, workers=0, compare=[],
         protocol=PROTOCOL.replace(threshold=-1.0),
     )  # fmt: skip
     screen = io.StringIO()

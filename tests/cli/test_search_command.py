@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from optsmith import Study
 from optsmith.cli import main
+from optsmith.report._repeat import search_command
 
 SMOKE = ("search", "digits", "--preset", "smoke", "--no-baselines")
 
@@ -113,6 +115,34 @@ def test_tasks_are_listed(tmp_path):
     assert {"digits", "mnistnet"} <= names
 
 
+def test_the_options_of_searchers_are_options_of_the_command(tmp_path):
+    text = " ".join(optsmith("search", "--help", folder=tmp_path).stdout.split())
+    assert "--levels INTEGER Levels of the super-tree to descend. (mct)" in text
+    assert "--count-all / --no-count-all" in text
+    assert "not only accepted ones. (mct, random)" in text
+    assert "--rungs TEXT" in text
+    assert "mct, random, or your own as file.py:Class" in text
+
+
+def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):
+    given = ("--algorithm", "random", "--rungs", "0.5,1", "--count-all", "--stack", "4")
+    done = optsmith(*SMOKE, *given, "--budget", "4", "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    settings = json.loads(done.stdout)["settings"]
+    assert settings["options"] == {"rungs": "0.5,1", "draws": 18000, "count_all": True}
+    assert settings["stack"] == 4
+    page = optsmith("report", "digits-smoke-random-0", "--json", folder=tmp_path)
+    rows = json.loads(page.stdout)["candidates"]
+    assert {(row["phase"], row["fidelity"]) for row in rows} == {
+        ("rung 50 %", 0.5),
+        ("rung 100 %", 1.0),
+    }
+    study = Study.load("digits-smoke-random-0", tmp_path / "optsmith-studies")
+    command = search_command(study.settings)
+    assert "--algorithm random --space paper --budget 4 --seed 0" in command
+    assert command.endswith("--rungs 0.5,1 --draws 18000 --count-all --stack 4")
+
+
 BAD = [
     (("search", "digit"), 'did you mean "digits"'),
     (("search", "mine.py:task"), "there is no file mine.py"),
@@ -120,6 +150,13 @@ BAD = [
     ((*SMOKE, "--lrs", "0.1,x"), "is not a list of numbers"),
     ((*SMOKE, "--lrs", "0,1"), "positive numbers"),
     ((*SMOKE, "--algorithm", "mtc"), 'did you mean "mct"'),
+    ((*SMOKE, "--algorithm", "mine.py:Mine"), "there is no file mine.py"),
+    ((*SMOKE, "--algorithm", "random", "--levels", "2"), 'random has no option "levels"'),
+    ((*SMOKE, "--option", "levls=2"), 'did you mean "levels"'),
+    ((*SMOKE, "--option", "levels"), 'takes NAME=VALUE, not "levels"'),
+    ((*SMOKE, "--option", "levels=two"), "is an integer, not 'two'"),
+    ((*SMOKE, "--algorithm", "random", "--rungs", "0.5"), "such as 0.1,0.3,1"),
+    ((*SMOKE, "--stack", "0"), "--stack"),
     ((*SMOKE, "--space", "none"), 'there is no space named "none"'),
     ((*SMOKE, "--preset", "slow"), "has no preset"),
     ((*SMOKE, "--device", "warp"), "warp"),

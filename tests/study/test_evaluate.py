@@ -71,7 +71,13 @@ def test_a_search_and_a_table_are_told_apart(tmp_path):
     with pytest.raises(StudyError, match="no search in it"):
         Study.load("table", tmp_path)
     optsmith.search(
-        bowl(), storage=tmp_path, study="found", budget=2, levels=1, workers=0, compare=[]
+        bowl(),
+        storage=tmp_path,
+        study="found",
+        budget=2,
+        options={"levels": 1},
+        workers=0,
+        compare=[],
     )
     with pytest.raises(StudyError, match="that of a search"):
         optsmith.evaluate(bowl(), ["g"], workers=0, storage=tmp_path, study="found")

@@ -20,11 +20,10 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 import optsmith
-from optsmith.study import Observer
 from tasks_for_tests import PROTOCOL, line
 optsmith.search(
-    line(), storage=sys.argv[1], study="killed", budget=24, levels=3, workers=2, proposals=3,
-    compare=[], protocol=PROTOCOL.replace(steps=60, final_steps=60),
+    line(), storage=sys.argv[1], study="killed", budget=24, options={{"levels": 3}}, workers=2,
+    proposals=3, compare=[], protocol=PROTOCOL.replace(steps=60, final_steps=60),
 )
 """
 
@@ -50,7 +49,7 @@ def finish(directory: Path) -> Study:
 def facts(study: Study) -> list[object]:
     records = [(r.candidate, r.rule, r.score, r.lr, r.data["scores"]) for r in study.records]
     finals = [(e.recipe, e.score, e.lr) for e in study.final.rows]
-    return [records, study.best().recipe, study.summary["decisions"], finals]
+    return [records, study.best().recipe, study.summary["searcher"]["decisions"], finals]
 
 
 def trials(directory: Path) -> list[tuple[str, str]]:

@@ -1,74 +1,27 @@
-"""Which candidates are evaluated together, and what happens when that goes wrong."""
+"""Which candidates are evaluated together, and that every candidate is told or cancelled."""
 
 from __future__ import annotations
 
-import hashlib
-import random
-from collections.abc import Hashable
-
 import pytest
+from runs import Notes, Shuffling, invented
 
-from optsmith import Evaluation, Objective, Status, spaces
-from optsmith.execution import Executor, Lost
+from optsmith import Rule, Status, spaces
 from optsmith.screening import Screen
-from optsmith.searchers import Candidate, MonteCarloTree
-from optsmith.study import Observer, Tally
-from optsmith.study._runner import Runner
+from optsmith.searchers import Candidate, MonteCarloTree, RandomSearch, Searcher
+from optsmith.study import Runner
 
 BUDGET, LEVELS = 40, 2
+PAPER = spaces["paper"]
 
 
-def evaluation(rule) -> Evaluation:
-    """Invent an outcome that depends on the rule alone: two thirds are accepted."""
-    digest = hashlib.blake2b(str(rule).encode(), digest_size=4).digest()
-    if digest[0] % 3 == 0:
-        return Evaluation(str(rule), Status.EARLY_STOPPED)
-    return Evaluation(str(rule), Status.OK, score=digest[1] / 256)
-
-
-class Shuffling(Executor):
-    """Finishes jobs in any order, as many workers would; some of them never do."""
-
-    def __init__(self, workers: int, seed: int = 0, deadly: str = "") -> None:
-        self.workers, self.deadly = workers, deadly
-        self.groups: list[tuple[str, ...]] = []
-        self._jobs: list[tuple[Hashable, list]] = []
-        self._random = random.Random(seed)
-
-    def submit(self, key, job) -> None:
-        stage, rules = job
-        assert stage == "search"
-        self.groups.append(tuple(map(str, rules)))
-        self._jobs.append((key, rules))
-
-    def wait(self, timeout=None):
-        assert self._jobs, "the runner waits for nothing"
-        # Only what is at the front of the queue can be running.
-        place = self._random.randrange(min(self.workers, len(self._jobs)))
-        key, rules = self._jobs.pop(place)
-        if any(str(rule) == self.deadly for rule in rules):
-            return [(key, Lost("died", "its worker process died, twice", 1.0))]
-        return [(key, [evaluation(rule) for rule in rules])]
-
-    def close(self) -> None:
-        pass
-
-
-def run(executor: Executor, group: int = 4, known: dict | None = None):
+def run(executor: Shuffling, group: int = 4, known: dict | None = None, searcher=None):
     """Return what was recorded, and what the searcher decided."""
-    searcher = MonteCarloTree(spaces["paper"], BUDGET, seed=3, levels=LEVELS)
-    recorded: dict[tuple[int, int], Evaluation] = {}
-
-    def record(candidate: Candidate, found: Evaluation) -> None:
-        assert candidate.id not in recorded, "recorded twice"
-        recorded[candidate.id] = found
-
-    Runner(
-        searcher, Screen(), lambda s: s.fingerprint, executor, group,
-        lambda candidate: (known or {}).get(candidate.id), record,
-        Tally(Objective()), Observer(),
-    ).run()  # fmt: skip
-    return recorded, [decision.to_json() for decision in searcher.decisions]
+    options = MonteCarloTree.Options(levels=LEVELS)
+    searcher = searcher or MonteCarloTree(PAPER, BUDGET, seed=3, options=options)
+    notes = Notes(known)
+    Runner(searcher, Screen(), lambda s: s.fingerprint, executor, group, notes).run()
+    assert notes.lines == searcher.log
+    return notes.recorded, searcher.summary()
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +39,11 @@ def test_groups_do_not_depend_on_workers_or_on_who_is_first(usual, workers, seed
 
 
 def test_groups_get_smaller_towards_the_end_of_a_level(usual):
-    recorded, decisions, groups = usual
-    assert len(decisions) == LEVELS
+    recorded, summary, groups = usual
+    assert len(summary["decisions"]) == LEVELS
     assert sum(map(len, groups)) == len(recorded)
     by_level = [
-        {found.recipe for (of, _), found in recorded.items() if of == level}
+        {found.recipe for (name, _), found in recorded.items() if name.startswith(f"{level}:")}
         for level in range(LEVELS)
     ]
     # Twenty are surely needed from the start; then one more for each that is not accepted.
@@ -137,4 +90,137 @@ def test_one_that_brings_its_worker_down_costs_its_group_nothing_but_time(usual)
     assert [e for e in executor.groups if deadly in e] == [groups[1], (deadly,)]
     for rule in set(groups[1]) - {deadly}:
         assert (rule,) in executor.groups
-        assert by_rule[rule] == evaluation(rule)
+        assert by_rule[rule] == invented(rule)
+
+
+# --- told or cancelled ----------------------------------------------------------------------------
+
+
+class Listed(Searcher):
+    """Asks for the candidates that it is given, and notes what it hears of them."""
+
+    def __init__(self, candidates, obsolete_after=None) -> None:
+        super().__init__(PAPER, len(candidates))
+        self.left, self.obsolete_after = list(candidates), obsolete_after
+        self.asked, self.heard, self.cancelled = [], {}, []
+
+    def ask(self, n):
+        asked, self.left = self.left[:n], self.left[n:]
+        self.asked += asked
+        return asked
+
+    def tell(self, candidate, outcome) -> None:
+        assert candidate.key not in self.heard
+        self.heard[candidate.key] = outcome
+
+    def obsolete(self, candidate) -> bool:
+        late = self.obsolete_after is not None and len(self.heard) >= self.obsolete_after
+        return late and candidate.phase == "early"
+
+    def cancel(self, candidate) -> None:
+        self.cancelled.append(candidate)
+
+
+def listed(*texts, **changes):
+    return [Candidate(f"{i} {t}", Rule.parse(t), **changes) for i, t in enumerate(texts)]
+
+
+def check_accounts(searcher):
+    assert [c for c in searcher.asked if c.key in searcher.heard or c in searcher.cancelled] == (
+        searcher.asked
+    )
+    assert not [c for c in searcher.cancelled if c.key in searcher.heard]
+
+
+def test_the_same_rule_is_evaluated_again_at_another_fidelity_block_or_rate():
+    again = [
+        Candidate("full", Rule.parse("m1")),
+        Candidate("twice", Rule.parse("m1")),
+        Candidate("short", Rule.parse("m1"), fidelity=0.5),
+        Candidate("block", Rule.parse("m1"), block=1),
+        Candidate("rate", Rule.parse("m1"), lr=0.1),
+        Candidate("rate again", Rule.parse("m1"), lr=0.1),
+    ]
+    searcher, executor = Listed(again), Shuffling(2)
+    run(executor, searcher=searcher)
+    kinds = {name: outcome.kind for (name, _), outcome in searcher.heard.items()}
+    assert {name for name, kind in kinds.items() if kind == "duplicate"} == {"twice", "rate again"}
+    asked = sorted((j.fidelity, j.block, j.lr or 0.0, j.recipes) for j in executor.jobs)
+    rule = ("m1",)
+    assert asked == [(0.5, 0, 0.0, rule), (1.0, 0, 0.0, rule), (1.0, 0, 0.1, rule),
+                     (1.0, 1, 0.0, rule)]  # fmt: skip
+
+
+def test_only_candidates_that_are_evaluated_alike_share_a_job():
+    mixed = [
+        Candidate(str(i), Rule.parse(f"{i + 1}*m1 + g"), fidelity=(0.5, 1.0)[i % 2])
+        for i in range(8)
+    ]
+    executor = Shuffling(1)
+    run(executor, searcher=Listed(mixed))
+    assert [(job.fidelity, len(job.recipes)) for job in executor.jobs] == [(0.5, 2), (1.0, 2)] * 2
+
+
+def test_an_outcome_carries_the_evaluation_and_so_does_that_of_a_duplicate():
+    searcher = Listed(listed("m1 + g", "g + m1", "ld"))
+    run(Shuffling(1), searcher=searcher)
+    first, second, third = searcher.heard.values()
+    assert first.evaluation == invented("m1 + g")
+    assert (second.kind, second.evaluation) == ("duplicate", first.evaluation)
+    assert (third.kind, third.evaluation) == ("refused", None)
+    assert third.reason == "does not depend on the gradient"
+
+
+def test_what_is_obsolete_is_cancelled_and_its_duplicate_evaluated_instead():
+    early = listed("m1", "g", "g + m1", "ld", phase="early")
+    late = [Candidate("late", Rule.parse("g")), Candidate("later", Rule.parse("g"))]
+    searcher, executor = Listed([*early, *late], obsolete_after=1), Shuffling(2)
+    run(executor, searcher=searcher)
+    check_accounts(searcher)
+    assert searcher.cancelled == early[1:]
+    assert {name: o.kind for (name, _), o in searcher.heard.items()} == {
+        "0 m1": searcher.heard["0 m1", 1.0].kind,
+        "late": searcher.heard["late", 1.0].kind,
+        "later": "duplicate",
+    }
+    assert searcher.heard["late", 1.0].evaluation == invented("g")
+
+
+def test_an_interrupt_cancels_all_that_is_outstanding():
+    class Interrupting(Shuffling):
+        def wait(self, timeout=None):
+            if len(self._queue) < 6:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    searcher = Listed(listed(*(f"{i + 1}*m1 + g" for i in range(20)), "ld"))
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupting(1), group=2, searcher=searcher)
+    check_accounts(searcher)
+    assert searcher.cancelled
+    assert searcher.heard
+
+
+def test_rungs_run_through_the_same_path():
+    found = []
+    for workers in (1, 4):
+        options = RandomSearch.Options(rungs="0.25,1")
+        searcher, executor = RandomSearch(PAPER, 20, 3, options=options), Shuffling(workers)
+        recorded, _ = run(executor, searcher=searcher)
+        found.append((recorded, sorted(executor.groups)))
+    assert found[0] == found[1]
+    by_fidelity = {f: [k for k in found[0][0] if k[1] == f] for f in (0.25, 1.0)}
+    assert len(by_fidelity[1.0]) == 5
+    assert {name for name, _ in by_fidelity[1.0]} < {name for name, _ in by_fidelity[0.25]}
+
+
+def test_a_searcher_that_could_use_any_number_is_not_asked_for_all_at_once(monkeypatch):
+    monkeypatch.setattr("optsmith.study._runner.MOST_AHEAD", 8)
+    searcher, executor = Listed(listed(*(f"{i + 1}*m1 + g" for i in range(30)))), Shuffling(2)
+    ahead = []
+    ask = searcher.ask
+    searcher.ask = lambda n: ahead.append(len(searcher.asked) - len(searcher.heard)) or ask(n)
+    run(executor, searcher=searcher)
+    assert max(ahead) <= 8
+    assert {len(group) for group in executor.groups[:-1]} == {4}
+    check_accounts(searcher)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from runs import Threads
 
 import optsmith
 from optsmith import Evaluation, Rule, RuleOptimizer, Status, Study, StudyError, Task, TaskError
+from optsmith.execution import Processes
+from optsmith.searchers import Candidate, Searcher
 from optsmith.study import Observer, _identity, _search
 from optsmith.study._runner import Runner
 from tasks_for_tests import PROTOCOL, bowl, line
 
-SMALL = {"budget": 6, "levels": 2, "workers": 0, "compare": [], "proposals": 2}
+SMALL = {"budget": 6, "options": {"levels": 2}, "workers": 0, "compare": [], "proposals": 2}
 
 
 def search(tmp_path: Path, task: Task | None = None, **changes) -> Study:
@@ -45,8 +49,8 @@ class StopAfter(Observer):
     def __init__(self, evaluations: int) -> None:
         self.left = evaluations
 
-    def told(self, candidate, outcome, evaluation) -> None:
-        self.left -= evaluation is not None
+    def told(self, candidate, outcome) -> None:
+        self.left -= outcome.evaluated
         if self.left == 0:
             raise Stop
 
@@ -61,7 +65,9 @@ def test_a_search_finds_a_rule_and_says_what_became_of_every_draw(tmp_path):
     counts = study.summary["counts"]
     kinds = ("duplicate", "rejected", "early_stopped", "diverged", "failed", "timed_out")
     ended = counts["accepted"] + sum(counts[k] for k in kinds) + sum(counts["refused"].values())
-    assert counts["drawn"] == ended == sum(d["draws"] for d in study.summary["decisions"])
+    assert (
+        counts["drawn"] == ended == sum(d["draws"] for d in study.summary["searcher"]["decisions"])
+    )
     assert counts["accepted"] == 6
     assert study.finished
     assert len(study.final.baselines) == 18
@@ -162,7 +168,7 @@ def test_a_larger_budget_goes_on_and_gives_what_it_would_have_given_at_once(tmp_
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"levels": 3}, "levels 2, not 3"),
+        ({"options": {"levels": 3}}, "levels 2, not 3"),
         ({"protocol": PROTOCOL.replace(steps=13)}, "steps 12, not 13"),
         ({"dedupe": "scale"}, "dedupe equal, not scale"),
         ({"descent": False}, "descent True, not False"),
@@ -182,9 +188,10 @@ def test_seeds_give_other_searches(tmp_path, undisturbed):
 
 
 def test_random_search_runs_through_the_same_path(tmp_path):
-    study = search(tmp_path, algorithm="random")
-    assert {r.candidate[0] for r in study.records} == {0}
+    study = search(tmp_path, algorithm="random", options={})
+    assert all(r.candidate.startswith("0:") for r in study.records)
     assert study.summary["counts"]["accepted"] == 6
+    assert study.settings["options"] == {"rungs": "1", "draws": 18000, "count_all": False}
 
 
 def test_without_the_descent_test_more_is_trained(tmp_path):
@@ -196,7 +203,7 @@ def test_without_the_descent_test_more_is_trained(tmp_path):
 
 def test_duplicates_are_told_apart_only_as_asked(tmp_path):
     """The same draws: with nothing known, every duplicate is trained."""
-    settings = {"budget": 30, "levels": 1, "space": "convnet", "protocol": TINY}
+    settings = {"budget": 30, "options": {"levels": 1}, "space": "convnet", "protocol": TINY}
     counts = {
         dedupe: search(tmp_path, dedupe=dedupe, study=dedupe, **settings).summary["counts"]
         for dedupe in ("none", "equal", "scale")
@@ -248,10 +255,15 @@ def test_a_task_that_does_not_run_is_said_before_anything_is_written(tmp_path):
         ({"space": "papr"}, 'did you mean "paper"'),
         ({"budget": 0}, "budget must be at least 1"),
         ({"dedupe": "all"}, "none, equal, scale"),
-        ({"time_limit": 0.0}, "time limit must be positive"),
+        ({"time_limit": 0.0, "workers": 1}, "time limit must be more than 0 seconds"),
         ({"time_limit": 5.0}, "worker process"),
         ({"preset": "slow"}, "has no preset"),
         ({"study": "a/b"}, "a/b"),
+        ({"options": {"level": 2}}, 'has no option "level"; did you mean "levels"'),
+        ({"options": {"levels": 2.5}}, "is an integer, not 2.5"),
+        ({"options": {"levels": 0}}, "levels must be at least 1"),
+        ({"proposals": 0}, "proposals must be at least 1"),
+        ({"stack": 0}, "at least 1 copy"),
     ],
 )
 def test_settings_that_make_no_sense_are_said(tmp_path, change, message):
@@ -280,7 +292,7 @@ def slow_for_long_rules(run):
 
 def test_a_hung_evaluation_is_ended_at_its_time_limit_and_the_search_goes_on(tmp_path):
     task = Task.from_function(slow_for_long_rules, protocol=PROTOCOL)
-    study = search(tmp_path, task, workers=2, time_limit=4.0, budget=4, levels=1)
+    study = search(tmp_path, task, workers=2, time_limit=4.0, budget=4, options={"levels": 1})
     late = [e for e in study.evaluations if e.status is Status.TIMED_OUT]
     assert late
     assert all(e.rule.length == 5 and "4 s" in e.error for e in late)
@@ -318,3 +330,163 @@ def test_evaluate_compares_recipes_like_the_end_of_a_search(tmp_path):
     assert mine.scores == study.held_out(study.best()).scores
     with pytest.raises(TaskError, match="nothing to evaluate"):
         optsmith.evaluate(bowl(), [])
+
+
+# --- searchers, executors, fidelities -------------------------------------------------------------
+
+
+def test_any_executor_will_do(tmp_path, undisturbed):
+    executor = Threads()
+    assert facts(search(tmp_path, workers=None, executor=executor)) == undisturbed
+    assert (executor.started, executor.closed) == (1, 1)
+    recipes = ["g", "torch:adam"]
+    ours, theirs = (
+        optsmith.evaluate(bowl(), recipes, **how)
+        for how in ({"workers": 0}, {"executor": Threads()})
+    )
+    assert [(e.recipe, e.scores) for e in ours.rows] == [(e.recipe, e.scores) for e in theirs.rows]
+
+
+def test_an_executor_brings_its_own_workers_and_time_limit(tmp_path):
+    executor = Threads()
+    for changes in ({"workers": 2}, {"workers": None, "time_limit": 3.0}):
+        with pytest.raises(StudyError, match="an executor has its own workers and time limit"):
+            search(tmp_path, executor=executor, **changes)
+    limited = Processes(workers=1, time_limit=60.0)
+    assert search(tmp_path, workers=None, executor=limited).settings["time_limit"] == 60.0
+
+
+RUNGS = {"algorithm": "random", "options": {"rungs": "0.25,1"}, "budget": 12}
+
+
+def test_what_is_proposed_is_chosen_at_full_length(tmp_path):
+    study = search(tmp_path, **RUNGS)
+    by_fidelity = {f: [r for r in study.records if r.fidelity == f] for f in (0.25, 1.0)}
+    assert (len(by_fidelity[1.0]), study.summary["counts"]["accepted"]) == (3, 15)
+    assert {r.data["steps"] for r in by_fidelity[0.25]} == {3}  # of 12
+    assert {r.data["steps"] for r in by_fidelity[1.0]} == {12}
+    full = sorted((r.score, r.rule) for r in by_fidelity[1.0])
+    assert [(e.score, e.recipe) for e in study.best(9)] == full
+    assert {e.recipe for e in study.final.rules} == {rule for _, rule in full[:2]}
+    assert {r.phase for r in study.records} == {"rung 25 %", "rung 100 %"}
+    assert study.summary["log"] == ["rung 25 %: 3 go on to rung 100 %"]
+    assert facts(search(tmp_path / "again", **RUNGS, workers=2)) == facts(study)
+
+
+@pytest.mark.parametrize("evaluations", [2, 12, 14])
+def test_a_search_over_rungs_goes_on_where_it_was_stopped(tmp_path, evaluations):
+    whole = facts(search(tmp_path / "whole", **RUNGS))
+    with pytest.raises(Stop):
+        search(tmp_path, **RUNGS, observer=StopAfter(evaluations))
+    assert facts(search(tmp_path, **RUNGS)) == whole
+
+
+class Rates(Searcher):
+    """Tries one rule at several learning rates and on several blocks of seeds."""
+
+    rates = (0.1, 0.2)
+
+    def ask(self, n):
+        asked = self.left[:n]
+        del self.left[:n]
+        return asked
+
+    def __init__(self, *arguments) -> None:
+        super().__init__(*arguments)
+        self.left = [
+            Candidate(f"{rate} {block}", Rule.parse("m1"), lr=rate, block=block)
+            for rate in self.rates
+            for block in (0, 2)
+        ]
+        self.heard = []
+
+    def tell(self, candidate, outcome) -> None:
+        self.heard.append(outcome)
+
+
+def test_rates_and_blocks_of_seeds_reach_the_evaluation(tmp_path):
+    study = search(tmp_path, algorithm=Rates, options={}, workers=1)
+    found = {(r.candidate, r.fixed_lr, r.block): r.data for r in study.records}
+    assert list(found) == [
+        ("0.1 0", 0.1, 0),
+        ("0.1 2", 0.1, 2),
+        ("0.2 0", 0.2, 0),
+        ("0.2 2", 0.2, 2),
+    ]
+    assert [data["seeds"] for data in found.values()] == [[1, 2], [5, 6]] * 2
+    assert [data["lr"] for data in found.values()] == [0.1, 0.1, 0.2, 0.2]
+    assert all(data["grid"] == [] for data in found.values())
+    assert study.settings["algorithm"] == "Rates"
+    # Ranked by the mean over its blocks of seeds, and once.
+    (best,) = study.best(9)
+    means = {rate: sum(d["score"] for k, d in found.items() if k[1] == rate) for rate in (0.1, 0.2)}
+    assert best.lr == min(means, key=means.__getitem__)
+
+
+def test_a_replay_that_asks_for_something_else_is_refused(tmp_path, monkeypatch):
+    """As when a searcher that computes gives other numbers on another machine."""
+    settings = {"algorithm": Rates, "options": {}}
+    with pytest.raises(Stop):
+        search(tmp_path, **settings, observer=StopAfter(2))
+    monkeypatch.setattr(Rates, "rates", (0.1, 0.2))
+    original = Rates.__init__
+
+    def other(self, *arguments) -> None:
+        original(self, *arguments)
+        self.left[1] = replace(self.left[1], lr=0.1000001)
+
+    monkeypatch.setattr(Rates, "__init__", other)
+    with pytest.raises(StudyError) as caught:
+        search(tmp_path, **settings)
+    assert str(caught.value).startswith(
+        "the study bowl-quick-Rates-0 cannot be continued: its candidate 0.1 2 was m1 with learning"
+        " rate 0.1 on block 2 of the seeds, and now the search asks for m1 with learning rate"
+        " 0.1000001 on block 2 of the seeds"
+    )
+    monkeypatch.undo()
+    assert search(tmp_path, **settings).finished
+
+
+def test_an_operator_that_has_changed_is_named(tmp_path):
+    from optsmith import Operator, Space, operators, spaces
+
+    def space(function):
+        operators.register(Operator("halve", 1, torch=function))
+        paper = spaces["paper"]
+        return Space([operators["halve"], *paper.operators], paper.constraints, name="halved")
+
+    try:
+        first = search(tmp_path, space=space(lambda x: x / 2))
+        assert list(first.settings["definitions"]) == ["halve"]
+        evaluated = {"workers": 0, "storage": tmp_path, "study": "table", "protocol": PROTOCOL}
+        optsmith.evaluate(bowl(), ["halve(g)"], **evaluated)
+        operators.remove("halve")
+        changed = space(lambda x: x / 3)
+        says = 'another definition of the operator "halve"'
+        with pytest.raises(StudyError, match=says):
+            search(tmp_path, space=changed)
+        with pytest.raises(StudyError, match=says):
+            optsmith.evaluate(bowl(), ["halve(g)"], **evaluated)
+        operators.remove("halve")
+        assert facts(search(tmp_path, space=space(lambda x: x / 2))) == facts(first)
+    finally:
+        operators.remove("halve")
+
+
+def test_a_space_that_has_changed_under_its_name_is_refused(tmp_path):
+    from optsmith import Space, spaces
+
+    paper = spaces["paper"]
+    search(tmp_path, space=Space(paper.operators, paper.constraints, name="mine"))
+    with pytest.raises(StudyError, match="other operators or constraints in the space mine"):
+        search(tmp_path, space=Space(paper.operators[1:], paper.constraints, name="mine"))
+
+
+def test_the_size_of_stacks_can_be_given_and_is_recorded(tmp_path):
+    study = search(tmp_path, line(), stack=8)
+    assert (study.settings["stack"], study.about["stacking"]["copies"]) == (8, 8)
+    with pytest.raises(StudyError, match="stack 8, not none"):
+        search(tmp_path, line())
+    assert facts(search(tmp_path, line(), stack=8)) == facts(study)
+    rows = optsmith.evaluate(line(), ["g"], protocol=PROTOCOL, workers=0, stack=1).rows
+    assert rows[0].status is Status.OK

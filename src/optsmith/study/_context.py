@@ -11,7 +11,7 @@ import torch
 from optsmith.evaluation import Evaluation, Status, evaluate_recipes
 from optsmith.execution import Executor, Lost
 from optsmith.optim import Baseline, Recipe, build, is_baseline
-from optsmith.rules import BUILT_IN, Operator, Rule, operators
+from optsmith.rules import Operator, Rule, is_built_in, operators
 from optsmith.task import Stage, Task
 from optsmith.training import Stacking
 
@@ -42,8 +42,8 @@ def user_operators() -> tuple[Mapping[str, Any], ...]:
     """Return the operators that are not ours, field by field: pickling keeps only their name."""
     return tuple(
         {f.name: getattr(operator, f.name) for f in fields(Operator)}
-        for name, operator in operators.items()
-        if name not in BUILT_IN
+        for operator in operators.values()
+        if not is_built_in(operator)
     )
 
 
@@ -69,8 +69,9 @@ class Context:
 def prepare(context: Context) -> None:
     """Make a new process ready for jobs: register the user's operators, and warm torch up."""
     for declared in context.operators:
-        if declared["name"] not in operators:
-            operators.register(Operator(**declared))
+        if declared["name"] in operators:
+            operators.remove(declared["name"])  # one of ours, which the user has redefined
+        operators.register(Operator(**declared))
     # Torch imports what its first optimizer needs, a second's work, while the worker starts.
     build(Baseline("sgd"), [torch.zeros(1, requires_grad=True)], lr=0.0, total_steps=1)
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from optsmith import rules
 from optsmith._errors import StudyError
 from optsmith.space import Space
 from optsmith.task import Preset
@@ -57,12 +56,17 @@ class Settings:
         mine = self.to_json()
         check_definitions(mine.pop("definitions"), stored["definitions"], name)
         old, new = flat(stored), flat(mine)
-        for key in new:
+        for key in [key for key in new if key != "space_hash"]:
             if old.get(key) == new[key] or (key == "budget" and new[key] > old.get(key, 0)):
                 continue
             raise StudyError(
                 f"the study {name} was made with {key} {_show(old.get(key))}, not"
                 f" {_show(new[key])}: give what it was made with, or another --study"
+            )
+        if old["space_hash"] != new["space_hash"]:
+            raise StudyError(
+                f"the study {name} was made with other operators or constraints in the space"
+                f" {self.search.space}: give the space as it was, or another --study"
             )
 
 
@@ -83,18 +87,6 @@ def space_hash(space: Space) -> str:
     parts = [repr(space.operators), str(space.max_depth)]
     parts += sorted(f"{c.parent}/{c.slot}/{sorted(c.children)}" for c in space.constraints)
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
-
-
-def definitions_in(space: Space) -> dict[str, str]:
-    """Return the hash of each of the user's operators in a space, by name."""
-    names = {operator.name for operator in space.operators}
-    return {name: digest for name, digest in all_definitions().items() if name in names}
-
-
-def all_definitions() -> dict[str, str]:
-    """Return the hash of each of the user's operators, by name."""
-    found: dict[str, str] = getattr(rules, "definitions", dict)()
-    return found
 
 
 def check_definitions(now: Mapping[str, str], before: Mapping[str, str], study: str) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 from optsmith._errors import StudyError
 from optsmith.evaluation import Evaluation
+from optsmith.rules import definitions, operators
 from optsmith.storage import Store
 from optsmith.study._identity import check_signal, first_signal, stacking_of
-from optsmith.study._settings import all_definitions, check_definitions
+from optsmith.study._settings import check_definitions
 from optsmith.study._study import final_key
 from optsmith.task import Protocol, Task
 from optsmith.training import Stacking
@@ -49,7 +50,7 @@ class TableRecorder:
             stacking = stacking_of(task, device, stack)
             found = {
                 "settings": settings,
-                "definitions": all_definitions(),
+                "definitions": definitions(operators.values()),
                 "first_signal": signal,
                 "stacking": asdict(stacking),
             }
@@ -61,7 +62,7 @@ class TableRecorder:
                     f"the study {name} was made with {key} {before['settings'].get(key)}, not"
                     f" {value}: give what it was made with, or another --study"
                 )
-        check_definitions(all_definitions(), before["definitions"], name)
+        check_definitions(definitions(operators.values()), before["definitions"], name)
         check_signal(signal, before["first_signal"], name)
         return stacking_of(task, device, stack, before)
 
