@@ -15,7 +15,7 @@ def picture(run: optsmith.Run):
     """A network learns to paint a picture: position in, brightness out."""
     layers = [torch.nn.Linear(2, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)]
     model = torch.nn.Sequential(*layers).to(run.device)
-    optimizer = run.optimizer(model.parameters())
+    optimizer = run.optimizer(model)
     generator = run.generator()
     for _ in range(run.steps):
         pixels = torch.randint(len(grid), (128,), generator=generator)

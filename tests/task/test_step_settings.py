@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
+import optsmith
 from optsmith import Run, Task, TaskError, decay_groups
 from optsmith.optim import parse_recipe
 from optsmith.testing import check_task
@@ -168,7 +169,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_tasks_with_a_setting_keep_the_contract_and_are_not_stacked(name):
     task = task_of(**{name: SETTINGS[name]})
-    with pytest.raises(NotStackableError, match="settings"):
+    with pytest.raises(NotStackableError, match="are not stacked"):
         footprint(task, torch.device("cpu"))
     check_task(task)
 
@@ -234,3 +235,19 @@ def test_muon_gets_the_roles_of_a_task_s_model():
         found = [value for _, value in train_once(task, run).signal]
         assert found[-1] < 0.5 * found[0]
         assert {g["role"] for g in run.built[0].param_groups} == {"hidden", "vector"}
+
+
+@pytest.mark.parametrize("search", ["grid", "auto"])
+def test_a_recipe_without_a_rule_form_is_evaluated_beside_others(search):
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("torch has no Muon")
+    found = optsmith.evaluate(
+        Task.from_module(net, line_data(), mse_loss, batch_size=16, protocol=PROTOCOL),
+        ["torch:muon+cosine", "m1", "torch:adam"],
+        protocol=PROTOCOL.replace(lr_search=search),
+        workers=0,
+    )
+    assert {row.status.value for row in found.rows} == {"ok"}
+    (muon,) = (row for row in found.rows if "muon" in row.recipe)
+    assert {point.lr for point in muon.grid} == set(PROTOCOL.lrs)
+    assert muon.state_bytes > 4

@@ -3,8 +3,9 @@
 from optsmith.adversarial._apgd import apgd
 from optsmith.adversarial._architectures import Architecture, architectures
 from optsmith.adversarial._attack import attack, pgd
-from optsmith.adversarial._ball import Ball
+from optsmith.adversarial._ball import Ball, check_ball
 from optsmith.adversarial._checkpoint import load_checkpoint
+from optsmith.adversarial._climb import check_images, check_labels
 from optsmith.adversarial._digits import robust_digits
 from optsmith.adversarial._look import Seen, evaluating, look
 from optsmith.adversarial._normalised import Normalised
@@ -20,6 +21,9 @@ __all__ = [
     "apgd",
     "architectures",
     "attack",
+    "check_ball",
+    "check_images",
+    "check_labels",
     "evaluating",
     "load_checkpoint",
     "look",

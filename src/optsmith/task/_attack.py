@@ -10,9 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from optsmith._errors import TaskError
-from optsmith.adversarial import Ball, look
-from optsmith.adversarial._ball import check_ball
-from optsmith.adversarial._climb import check_images, check_labels
+from optsmith.adversarial import Ball, check_ball, check_images, check_labels, look
 from optsmith.optim import with_schedules
 from optsmith.task._base import Run, Task, Training
 from optsmith.task._metric import PERCENT, Metric, Objective

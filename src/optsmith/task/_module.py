@@ -156,7 +156,7 @@ class ModuleTask(Task):
     def not_stackable(self) -> str:
         """Why stacks of model copies cannot train the task; empty when they can."""
         if self.step_settings != StepSettings() or self.groups is not None:
-            return "it has settings (clipping, accumulation, decay, groups, precision) of its own"
+            return "clipping, accumulation, decay, groups and precision are not stacked"
         if self.forward is not None:
             return "the model is called in a way of its own"
         if not isinstance(self.data, TensorBatches):
