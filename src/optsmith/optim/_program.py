@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from optsmith.optim._trace import Code, Instruction, Value, trace
-from optsmith.rules import Rule, Scope, over_copies, stream_key, uniform
+from optsmith.rules import Rule, Scope, init_copies, over_copies, stream_key, uniform
 
 Scalars = list[Any]
 """The values of a program with the scalars of one step filled in as numbers, the rest None."""
@@ -104,7 +104,7 @@ class Program:
         """
         like = torch.zeros_like(param, dtype=math_dtype(param.dtype))
         return tuple(
-            _init_copies(slot.init, like) if copies and slot.scope == "tensor" else slot.init(like)
+            init_copies(slot.init, like) if copies and slot.scope == "tensor" else slot.init(like)
             for slot in self.code.slots
         )
 
@@ -200,12 +200,6 @@ class Program:
 def whole_operators(rule: Rule) -> list[str]:
     """Return the names of a rule's operators that need whole tensors."""
     return list(dict.fromkeys(o.name for o in rule.operators if o.scope == "tensor"))
-
-
-def _init_copies(init: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Return the first value of a slot of any shape, for each copy."""
-    one = init(like.new_zeros(like.shape[1:]))
-    return one.expand(len(like), *one.shape).clone()
 
 
 def element_numbers(tensor: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from optsmith.rules._noise import hashed, stream_key, uniform
 from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, fold, to_text
 from optsmith.rules._rule import Rule
 from optsmith.rules._verify import verify
-from optsmith.rules._whole import Whole, WholeState, over_copies
+from optsmith.rules._whole import Whole, WholeState, init_copies, over_copies
 
 __all__ = [
     "ATOM",
@@ -51,6 +51,7 @@ __all__ = [
     "fold",
     "format_number",
     "hashed",
+    "init_copies",
     "is_built_in",
     "number",
     "operators",

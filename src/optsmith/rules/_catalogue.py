@@ -334,6 +334,6 @@ def definitions(source: Space | Iterable[Operator]) -> dict[str, str]:
     Args:
         source: A space, or operators.
     """
-    every: Iterable[Operator] = getattr(source, "operators", source)
+    every: Any = getattr(source, "operators", source)
     found = {o.name: o.definition for o in every if not is_built_in(o)}
     return dict(sorted(found.items()))

@@ -113,7 +113,9 @@ def _source(function: types.FunctionType) -> str:
         # A function begins with an instruction at its first line that is not part of its body.
         if line is not None and column is not None and (line, column) != (code.co_firstlineno, 0)
     ]
-    holding = [node for node in ast.walk(tree) if _holds(node, function.__name__, places)]
+    holding: list[Any] = [
+        node for node in ast.walk(tree) if _holds(node, function.__name__, places)
+    ]
     if not holding:
         return ""
     return _unparsed(min(holding, key=lambda n: (n.end_lineno - n.lineno, n.end_col_offset)))

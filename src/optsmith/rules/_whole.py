@@ -38,7 +38,7 @@ class Whole:
 
         try:
             value = self.function(x, *rest)
-        except torch.linalg.LinAlgError:
+        except _failure():
             return torch.full_like(x, torch.nan)
         return _of_shape(self.name, value, x)
 
@@ -64,9 +64,17 @@ class WholeState:
         old = rest[: self.slots]
         try:
             new = self.update(x, *rest)
-        except torch.linalg.LinAlgError:
+        except _failure():
             return tuple(torch.full_like(slot, torch.nan) for slot in old)
         return tuple(_of_shape(self.name, n, o) for n, o in zip(new, old, strict=True))
+
+
+def _failure() -> type[Exception]:
+    """Return the error of matrix functions."""
+    import torch
+
+    error: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+    return error
 
 
 def _of_shape(name: str, value: Any, like: Tensor) -> Tensor:
@@ -106,7 +114,7 @@ class OverCopies:
         if self._vectorizes:
             try:
                 return vectorized(*args)
-            except torch.linalg.LinAlgError:  # one copy must not spoil the others
+            except _failure():  # one copy must not spoil the others
                 return self._loop(args, stacked)
         try:
             with warnings.catch_warnings():
@@ -134,6 +142,12 @@ class OverCopies:
         if isinstance(rows[0], tuple):
             return tuple(torch.stack(column) for column in zip(*rows, strict=True))
         return torch.stack(rows)
+
+
+def init_copies(init: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
+    """Return the first value of a slot of any shape, for each copy in a stack like `like`."""
+    one = init(like.new_zeros(like.shape[1:]))
+    return one.expand(len(like), *one.shape).clone()
 
 
 def over_copies(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ RUN_LENGTH = 997
 # some of them (never the first, where m1 = g and m2 = g2).
 STEPS, COLUMNS = 400, 30
 RECORDED = range(24, STEPS, 25)
+SHAPE = (5, 6)  # of the tensor that each half is, for operators of whole tensors
 
 # Times at which something is special: the ends of a run, cd alone nearly 1, rd alone nearly 0,
 # rd alone nearly 1, cd below 0.003 (where clip acts) and ld above.
@@ -53,7 +54,7 @@ def history() -> Trajectory:
             columns.append(_steady(size, signs, rng))
         columns.append([0.0] * STEPS)  # a dead element
     gradients = torch.tensor(columns, dtype=torch.float64).T.contiguous()
-    return Trajectory(gradients, _times(), COLUMNS, RECORDED)
+    return Trajectory(gradients, _times(), COLUMNS, RECORDED, SHAPE)
 
 
 def _magnitude(i: float) -> float:

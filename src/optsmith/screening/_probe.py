@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from optsmith._threads import one_thread
-from optsmith.rules import Operator, Rule
-from optsmith.rules._noise import stream_key, uniform
+from optsmith.rules import (
+    Operator,
+    Rule,
+    Whole,
+    WholeState,
+    init_copies,
+    over_copies,
+    stream_key,
+    uniform,
+    verify,
+)
 from optsmith.screening._fingerprint import Array, shape_code
 
 
@@ -27,17 +37,27 @@ class Trajectory:
         taus: The time of each step, as a share of the run.
         period: Elements this many columns apart get the same random numbers.
         recorded: The steps at which the rule's output is wanted; the others only build up state.
+        shape: Shape of the tensors that the columns of a step are the elements of, one tensor after
+            the other; by default they are one vector.
     """
 
     gradients: Tensor
     taus: Tensor
     period: int
     recorded: range
+    shape: tuple[int, ...] | None = None
 
     @property
     def steps(self) -> int:
         """Number of steps."""
         return self.gradients.shape[0]
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Number of tensors of a step, then their shape."""
+        columns = self.gradients.shape[1]
+        shape = self.shape or (columns,)
+        return (columns // torch.Size(shape).numel(), *shape)
 
     def uniform(self, key: int) -> Tensor:
         """Return the uniform numbers of the random stream `key`, shaped like the gradients."""
@@ -131,22 +151,33 @@ class Probe:
         gradient = torch.cat([t.gradients.flatten() for t in self.trajectories])
         if operator.state:
             return self.remember(operator, gradient)
+        if operator.scope == "tensor":
+            return self._whole.on_tensors(operator, gradient)
         return torch.as_tensor(operator.torch(gradient, *operator.values))
 
     def remember(self, operator: Operator, x: Tensor, *noise: Tensor) -> Tensor:
         """Apply an operator with state step by step, to an operand over all entries."""
         state = operator.state
         assert state is not None  # noqa: S101
+        update, function, whole = state.update, operator.torch, operator.scope == "tensor"
+        if whole:
+            update = over_copies(WholeState(operator.name, update, len(state.slots)))
+            function = over_copies(Whole(operator.name, function))
         outputs, start = [], 0
         for t in self.trajectories:
             part = slice(start, start + t.gradients.numel())
             start = part.stop
-            rows = [v[part].view(t.gradients.shape) for v in (x, *noise)]
-            slots = tuple(state.init(rows[0][0]) for _ in state.slots)
+            shape = t.tensors if whole else t.gradients.shape[1:]
+            rows = [v[part].view(t.steps, *shape) for v in (x, *noise)]
+            first = rows[0][0]
+            slots = tuple(
+                init_copies(state.init, first) if whole else state.init(first) for _ in state.slots
+            )
             for k in range(1, t.steps + 1):
                 operand, *uniforms = (v[k - 1] for v in rows)
-                slots = state.update(operand, *slots, k, *operator.values)
-                outputs.append(operator.torch(operand, *slots, k, *uniforms, *operator.values))
+                slots = update(operand, *slots, k, *operator.values)
+                value = function(operand, *slots, k, *uniforms, *operator.values)
+                outputs.append(value.reshape(-1) if whole else value)
         return torch.cat(outputs)
 
 
@@ -158,17 +189,37 @@ class _Layout:
         self.keep = keep
         entries = sum(t.gradients.numel() for t in probe.trajectories)
         self.shape = (entries if keep is None else int(keep.sum()),)
-        self._inputs: dict[Operator, Tensor] = {}
+        steps = [t.steps if keep is None else len(t.recorded) for t in probe.trajectories]
+        self._tensors = [
+            (n * t.tensors[0], *t.tensors[1:])
+            for n, t in zip(steps, probe.trajectories, strict=True)
+        ]
+        self._inputs: dict[Operator, tuple[Operator, Tensor]] = {}
+        self._verified: set[Any] = set()
         self._noise: dict[int, Tensor] = {}
 
     def _select(self, values: Tensor) -> Tensor:
         return values if self.keep is None or values.numel() == 1 else values[self.keep]
 
     def _input(self, operator: Operator) -> Tensor:
-        value = self._inputs.get(operator)
-        if value is None:
-            value = self._inputs[operator] = self._select(self.probe.input(operator))
+        # Operators are equal by name, and a name may have been given to another function.
+        known, value = self._inputs.get(operator, (None, None))
+        if value is None or known is None or not _same(known, operator):
+            verify(operator)
+            value = self._select(self.probe.input(operator))
+            self._inputs[operator] = (operator, value)
         return value
+
+    def on_tensors(self, operator: Operator, *values: Tensor) -> Tensor:
+        """Apply an operator of scope "tensor", without state, to each tensor of each step."""
+        function = over_copies(Whole(operator.name, operator.torch))
+        flat = [v.expand(self.shape) for v in values]
+        outputs, start = [], 0
+        for shape in self._tensors:
+            part = slice(start, start + torch.Size(shape).numel())
+            start = part.stop
+            outputs.append(function(*(v[part].view(shape) for v in flat), *operator.values))
+        return torch.cat([output.reshape(-1) for output in outputs])
 
     def _uniform(self, mask: int) -> Tensor:
         if mask not in self._noise:
@@ -191,6 +242,10 @@ class _Layout:
             if operator.arity == 0:
                 stack.append(self._input(operator))
                 continue
+            key = (operator.torch, operator.state, operator.scope)
+            if key not in self._verified:
+                verify(operator)
+                self._verified.add(key)
             operands = [stack.pop() for _ in range(operator.arity)]
             if any(x is None for x in operands):
                 stack.append(None)
@@ -206,6 +261,15 @@ class _Layout:
             if operator.state:
                 x = operands[0].expand(self.shape)  # type: ignore[union-attr]
                 stack.append(self.probe.remember(operator, x, *noise))
+            elif operator.scope == "tensor":
+                stack.append(self.on_tensors(operator, *operands, *noise))  # type: ignore[arg-type]
             else:
                 stack.append(operator.torch(*operands, *noise, *operator.values))
         return stack[0]
+
+
+def _same(one: Operator, other: Operator) -> bool:
+    """Return whether two operators of one name and one set of values compute the same."""
+    return one is other or (
+        one.torch is other.torch and one.state is other.state and one.scope == other.scope
+    )

@@ -103,7 +103,7 @@ def screen(
 def _descent(rng: random.Random) -> Trajectory:
     """25 gradients of dimension 25, at the first step of a fresh state."""
     taus = torch.tensor([0.3], dtype=torch.float64)
-    return Trajectory(gaussian(rng, 1, 625, 1 / 60), taus, 625, range(1))
+    return Trajectory(gaussian(rng, 1, 625, 1 / 60), taus, 625, range(1), (5, 5))
 
 
 def _small_steps(rng: random.Random) -> Trajectory:
@@ -112,7 +112,7 @@ def _small_steps(rng: random.Random) -> Trajectory:
     for row in gradients:
         row[rng.sample(range(150), 50)] = 0.0
     taus = torch.tensor([0.03, 0.27, 0.51, 0.76, 0.98], dtype=torch.float64)
-    return Trajectory(gradients, taus, 150, range(5))
+    return Trajectory(gradients, taus, 150, range(5), (10, 15))
 
 
 @lru_cache(maxsize=8)
