@@ -21,7 +21,7 @@ import torch
 from optsmith import Rule, Screen, spaces
 from optsmith.evaluation import Evaluation
 from optsmith.execution import make_executor
-from optsmith.study import Bench, evaluate_all, evaluate_job
+from optsmith.study import Context, evaluate_all, prepare, run_job
 from optsmith.task import find_task
 from optsmith.training import choose_stacking
 from report import header
@@ -84,17 +84,18 @@ def compare(results: Mapping[str, Mapping[str, Evaluation]], scoring: int) -> li
 def main(task: str, count: int, seed: int, workers: int, output: Path | None) -> None:
     """Print how the ways compare."""
     found = find_task(task)
-    stage = found.preset("paper").protocol.search_stage
+    protocol = found.preset("paper").protocol
     rules = draw(count, seed)
     stages = {way: protocol.replace(lr_search=way).search_stage for way in WAYS}
-    bench = Bench(found, stages, stacking=choose_stacking(found, torch.device("cpu")))
-    with make_executor(evaluate_job, bench, workers) as executor:
+    context = Context(found, stages, choose_stacking(found, torch.device("cpu")))
+    with make_executor(workers) as executor:
+        executor.start(run_job, context, prepare)
         results = {way: {e.recipe: e for e in evaluate_all(executor, way, rules)} for way in WAYS}
     lines = [
         *header(),
         f"task     {task}; {count} random rules that pass the screen, seed {seed}",
         "",
-        *compare(results, stage.steps * len(stage.seeds)),
+        *compare(results, protocol.steps * protocol.score_seeds),
         "",
     ]
     click.echo("\n".join(lines))

@@ -28,7 +28,7 @@ from torch.nn.functional import cross_entropy
 from optsmith import Task, zoo
 from optsmith.evaluation import Evaluation, evaluate_recipes
 from optsmith.execution import Executor, make_executor
-from optsmith.study import Bench, evaluate_job
+from optsmith.study import SEARCH, Context, Job, prepare, run_job
 from optsmith.task import Stage
 from optsmith.task._mnistnet import mlp
 from optsmith.training import Stacking, choose_stacking
@@ -106,19 +106,21 @@ def by_workers(repeats: int, groups: int = 16) -> dict[int, float]:
     """Return evaluations a second with worker processes, their start not counted."""
     task = network(WIDTHS[0])
     stacking = choose_stacking(task, torch.device("cpu"))
-    bench = Bench(task, {"search": protocol(task)}, stacking=stacking)
+    context = Context(task, {SEARCH: protocol(task)}, stacking)
+    job = Job(SEARCH, tuple(map(str, RULES)))
 
     def work(executor: Executor) -> int:
         for i in range(groups):
-            executor.submit(i, ("search", RULES))
+            executor.submit(i, job)
         done: list[Evaluation] = []
         while len(done) < groups * len(RULES):
             done += [e for _, found in executor.wait() for e in found]
         return sum(e.trained for e in done)
 
     with ExitStack() as stack:
-        executors = {n: stack.enter_context(make_executor(evaluate_job, bench, n)) for n in WORKERS}
+        executors = {n: stack.enter_context(make_executor(n)) for n in WORKERS}
         for executor in executors.values():
+            executor.start(run_job, context, prepare)
             work(executor)  # the workers start
         return rates({n: partial(work, executor) for n, executor in executors.items()}, repeats)
 

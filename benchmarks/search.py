@@ -123,7 +123,7 @@ def describe(study: Study) -> list[str]:
         f"early-stopped or diverged: {len(stopped)} of {len(trained)}"
         f" ({len(stopped) / len(trained):.1%})",
         f"best lr at the edge of the grid: {sum(e.at_edge for e in trained)} of {len(trained)}",
-        f"path: {' > '.join(d['node'] for d in study.summary['decisions'])}",
+        f"path: {' > '.join(d['node'] for d in study.summary['searcher'].get('decisions', []))}",
         f"winner: {best.recipe}, search score {best.score:.4f} ± {best.spread:.4f}",
         "best by the search's score: "
         + "; ".join(f"{e.recipe} {e.score:.4f}" for e in study.best(5)),

@@ -2,7 +2,7 @@
 
     python benchmarks/search_speed.py [--budget 32] [--repeats 3] [--output FILE]
 
-A level of the paper's search on MNISTNET, with its screening but without a store: 32 evaluations of
+A level of the paper's search on MNISTNET, with its screening and its journal: 32 evaluations of
 10 learning rates, then 10 seeds, 100 steps each. Workers have started before. The plain loop trains
 one copy at a time, data in memory, the way a careful person would write it. The bound: the
 floating-point operations of all trained steps over the measured rate of this machine's matrix
@@ -16,18 +16,27 @@ import time
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 import torch
 
 from optsmith import spaces
-from optsmith.evaluation import Evaluation
 from optsmith.execution import Executor, make_executor
 from optsmith.screening import Screen
 from optsmith.searchers import MonteCarloTree
-from optsmith.study import Bench, Observer, Tally, evaluate_job
-from optsmith.study._runner import Runner
-from optsmith.study._search import SIDE_BY_SIDE
+from optsmith.study import (
+    SEARCH,
+    SIDE_BY_SIDE,
+    Context,
+    Observer,
+    Recorder,
+    Runner,
+    Store,
+    Tally,
+    prepare,
+    run_job,
+)
 from optsmith.task import Task, find_task
 from optsmith.training import Stacking, choose_stacking
 from report import header
@@ -58,15 +67,15 @@ def rate(batches: int, copies: int = 10) -> float:
 
 def search(task: Task, executor: Executor, group: int, budget: int) -> tuple[float, int]:
     """Return seconds of a search of one level, and the steps that it trained."""
-    searcher = MonteCarloTree(spaces["paper"], budget, levels=1, count_all=True)
-    done: list[Evaluation] = []
-    start = time.perf_counter()
-    Runner(
-        searcher, Screen(trajectory=None), lambda s: s.fingerprint, executor, group,
-        lambda candidate: None, lambda candidate, evaluation: done.append(evaluation),
-        Tally(task.objective), Observer(),
-    ).run()  # fmt: skip
-    return time.perf_counter() - start, sum(e.trained for e in done)
+    options = MonteCarloTree.Options(levels=1, count_all=True)
+    searcher = MonteCarloTree(spaces["paper"], budget, options=options)
+    screen = Screen(trajectory=None)
+    with TemporaryDirectory() as folder, Store.open(folder, "speed") as store:
+        recorder = Recorder(store, searcher, Tally(task.objective), Observer())
+        start = time.perf_counter()
+        Runner(searcher, screen, lambda s: s.fingerprint, executor, group, recorder).run()
+        seconds = time.perf_counter() - start
+    return seconds, sum(evaluation.trained for _, evaluation in recorder.tally.evaluated)
 
 
 @click.command()
@@ -77,16 +86,17 @@ def main(budget: int, repeats: int, output: Path | None) -> None:
     """Print evaluations a minute and their ratios."""
     torch.set_num_threads(1)
     task = find_task("mnistnet")
-    stages = {"search": task.preset("paper").protocol.search_stage}
+    stages = {SEARCH: task.preset("paper").protocol.search_stage}
     stacking = choose_stacking(task, torch.device("cpu"))
-    plain = Bench(task, stages, stacking=Stacking())
-    bench = Bench(task, stages, stacking=stacking)
+    plain, stacked = Context(task, stages, Stacking()), Context(task, stages, stacking)
     with ExitStack() as stack:
 
-        def executor(bench: Bench, workers: int) -> Executor:
-            return stack.enter_context(make_executor(evaluate_job, bench, workers))
+        def executor(context: Context, workers: int) -> Executor:
+            made = stack.enter_context(make_executor(workers))
+            made.start(run_job, context, prepare)
+            return made
 
-        alone, one, two = executor(plain, 0), executor(bench, 1), executor(bench, 2)
+        alone, one, two = executor(plain, 0), executor(stacked, 1), executor(stacked, 2)
         ways = {
             "plain loop": (alone, 1),
             "1 worker, rules one by one": (one, 1),

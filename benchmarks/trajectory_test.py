@@ -19,7 +19,7 @@ from lr_search import draw
 from optsmith import Rule, Screen
 from optsmith.evaluation import Evaluation
 from optsmith.execution import make_executor
-from optsmith.study import Bench, evaluate_all, evaluate_job
+from optsmith.study import Context, evaluate_all, prepare, run_job
 from optsmith.task import find_task
 from optsmith.training import choose_stacking
 from report import header
@@ -45,8 +45,9 @@ def main(task: str, count: int, seed: int, workers: int, output: Path | None) ->
     found = find_task(task)
     rules = draw(count, seed, Screen.paper())
     stages = {"search": found.preset("paper").protocol.search_stage}
-    bench = Bench(found, stages, stacking=choose_stacking(found, torch.device("cpu")))
-    with make_executor(evaluate_job, bench, workers) as executor:
+    context = Context(found, stages, choose_stacking(found, torch.device("cpu")))
+    with make_executor(workers) as executor:
+        executor.start(run_job, context, prepare)
         *trained, sgd = sorted(
             evaluate_all(executor, "search", [*rules, Rule.parse("g")]),
             key=lambda e: e.recipe == "g",
