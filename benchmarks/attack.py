@@ -1,13 +1,13 @@
-"""Transfer of attacks over robust networks: PGD, APGD, the published rules and given ones.
+"""Success rates of PGD, APGD, published rules and given rules on several robust networks.
 
     python benchmarks/attack.py [RULE...] --checkpoints DIR [--images 10000] [--output FILE]
 
-Each network is attacked within the radius of its named task.
-Success on CIFAR-10 test images: share of all images misclassified at any step, and at the last one.
-Learning rates of PGD and of rules are chosen for each network on the paper's grid, by the share at
-the end, with the same number of steps, on training images that are not reported. Each row is
-written to the output as soon as it is there, and a run with the same settings goes on where the
-last one ended. Rules that begin with a minus come after `--`.
+Each network is attacked with the radius of its task. The success rate is the share of all CIFAR-10
+test images that are misclassified at any step, and at the last step. Learning rates of PGD and of
+rules are selected per network from the paper's grid, by the success rate at the last step on
+training images with the same number of steps. Each row is written to the output file when it is
+finished, and a run with the same settings resumes from that file. Put `--` before rules that start
+with a minus.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pairs(images: object, labels: object) -> Pair:
 
 
 def measure(model: nn.Module, method: str, eps: float, steps: int, tune: Pair, test: Pair) -> Row:
-    """Return one row: a method on a network."""
+    """Return one row: the result of a method on a network."""
     start = time.perf_counter()
     lr = None
     if method == "apgd":
@@ -48,7 +48,7 @@ def measure(model: nn.Module, method: str, eps: float, steps: int, tune: Pair, t
     else:
         rule = "sign(g)" if method == "pgd" else method
         found = {lr: attack(model, *tune, rule, eps, steps, lr=lr, random_start=True) for lr in LRS}
-        # Among equals, as in a search, the smallest.
+        # Ties are resolved as in a search: the smallest learning rate.
         lr = max(LRS, key=lambda lr: (found[lr].success_rate_at_end, -lr))
         result = attack(model, *test, rule, eps, steps, lr=lr, random_start=True, seed=1)
     return {
@@ -61,7 +61,7 @@ def measure(model: nn.Module, method: str, eps: float, steps: int, tune: Pair, t
 
 
 def known(output: Path | None) -> Iterator[Row]:
-    """Yield the rows that an earlier run wrote."""
+    """Yield the rows written by earlier runs."""
     if output and output.exists():
         for line in output.read_text().splitlines():
             if line.startswith("{"):
@@ -69,13 +69,13 @@ def known(output: Path | None) -> Iterator[Row]:
 
 
 def write(output: Path | None, lines: list[str], rows: list[Row]) -> None:
-    """Write the table, if there is one yet, and all rows, those with other settings too."""
+    """Write the table, if any, and all rows, including those with other settings."""
     if output:
         write_atomically(output, "\n".join([*lines, *map(json.dumps, rows), ""]))
 
 
 def table(rows: list[Row], methods: tuple[str, ...]) -> Iterator[str]:
-    """Yield the table's lines, a network and radius each."""
+    """Yield the lines of the table, one per network and radius."""
     width = max(18, *map(len, methods)) + 1
     yield f"{'':<18} clean  " + "".join(f"{name:<{width}}" for name in methods)
     for network, radius in dict.fromkeys((row["network"], row["radius"]) for row in rows):
@@ -93,14 +93,14 @@ def table(rows: list[Row], methods: tuple[str, ...]) -> Iterator[str]:
 @click.command()
 @click.argument("rules", nargs=-1)
 @click.option("--images", default=10_000, show_default=True, help="Test images.")
-@click.option("--tune-images", default=1000, show_default=True, help="Training images for the lr.")
+@click.option("--tune-images", default=1000, show_default=True, help="Training images for tuning.")
 @click.option("--steps", default=100, show_default=True)
 @click.option("--network", "networks", multiple=True, type=click.Choice(list(NETWORKS)))
-@click.option("--radius", "radii", multiple=True, type=int, help="In levels of a pixel.")
-@click.option("--method", "methods", multiple=True, help="Only these of the built-in methods.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Has CIFAR-10.")
+@click.option("--radius", "radii", multiple=True, type=int, help="Radius in units of 1/255.")
+@click.option("--method", "methods", multiple=True, help="Methods to run; default: all.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Directory with CIFAR-10.")
 @click.option("--checkpoints", type=click.Path(path_type=Path), required=True)
-@click.option("--output", type=click.Path(path_type=Path), help="Rows, to go on from, and table.")
+@click.option("--output", type=click.Path(path_type=Path), help="Result file, also to resume from.")
 def main(
     rules: tuple[str, ...],
     images: int,
@@ -141,7 +141,7 @@ def main(
     lines = [
         *header(),
         f"each     success at any step, at the last step (%), learning rate; {steps} steps,",
-        f"         {images} test images; learning rates chosen on {tune_images} training images",
+        f"         {images} test images; learning rates selected on {tune_images} training images",
         "",
         *table(rows, tuple(dict.fromkeys(str(row["method"]) for row in rows))),
         "",

@@ -1,12 +1,11 @@
-"""How many images a second the ConvNet task trains on, in each of the ways that torch has.
+"""Training throughput of the ConvNet task in images per second, for several torch configurations.
 
     python benchmarks/convnet.py [--repeats N] [--steps N] [--no-compile] [--output FILE]
 
-Plain descent on made-up images in batches of 100: what is in them does not change the time. The
-ways are interleaved, so that a slow moment of the machine hits them alike; of the pieces of each,
-the median and the best are given. Then the task's own loop, in one process and in two at once, and
-where its time goes. "Memory kept": the C library is told not to give freed memory back to the
-system, which otherwise has to clear it anew in every step.
+SGD on random images in batches of 100. The repeats of all configurations are interleaved, so that
+other load on the machine affects them equally; the median and the best repeat are shown. Then the
+task's own loop in one process and in two, and a profile of it. "Memory kept" means that glibc does
+not return freed memory to the system, which would have to clear it again in every step.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from report import header
 IMAGES = 2000
 
 KEEP = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str((1 << 31) - 1)}
-"""Tells glibc to keep freed memory."""
+"""Environment variables that make glibc keep freed memory."""
 
 GROUPS = {
     "convolutions": ("aten::mkldnn_convolution", "aten::convolution_backward"),
@@ -49,14 +48,14 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Way:
-    """A way to train.
+    """A configuration of torch.
 
     Attributes:
-        name: For the table.
-        layout: How images and weights lie in memory.
-        compiled: Whether torch.compile makes forward and backward pass.
-        onednn: Whether oneDNN convolves.
-        threads: Threads of torch.
+        name: Name in the table.
+        layout: Memory format of images and weights.
+        compiled: Whether forward and backward pass are compiled with torch.compile.
+        onednn: Whether convolutions use oneDNN.
+        threads: Number of torch threads.
     """
 
     name: str
@@ -67,7 +66,7 @@ class Way:
 
     @contextmanager
     def settings(self) -> Iterator[None]:
-        """Set what torch has one of for all."""
+        """Apply the global settings of torch, and restore them on exit."""
         threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
         torch.set_num_threads(self.threads)
         torch._C._set_mkldnn_enabled(self.onednn)
@@ -79,24 +78,24 @@ class Way:
 
 
 WAYS = (
-    Way("colours side by side (the task's)"),
-    Way("planes of colour", torch.contiguous_format),
-    Way("planes of colour, without oneDNN", torch.contiguous_format, onednn=False),
-    Way("colours side by side, compiled", compiled=True),
-    Way("planes of colour, compiled", torch.contiguous_format, compiled=True),
-    Way("colours side by side, two threads", threads=2),
+    Way("channels-last (the task's)"),
+    Way("contiguous", torch.contiguous_format),
+    Way("contiguous, without oneDNN", torch.contiguous_format, onednn=False),
+    Way("channels-last, compiled", compiled=True),
+    Way("contiguous, compiled", torch.contiguous_format, compiled=True),
+    Way("channels-last, two threads", threads=2),
 )
 
 
 def photographs(count: int = IMAGES) -> tuple[Tensor, Tensor]:
-    """Return made-up images and labels."""
+    """Return random images and labels."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(0, 256, (count, 3, 32, 32), generator=generator)
     return images.to(torch.uint8), torch.randint(0, 10, (count,), generator=generator)
 
 
 def step_of(way: Way, images: Tensor, labels: Tensor) -> Callable[[], None]:
-    """Return a training step."""
+    """Return a function that runs one training step."""
     torch.manual_seed(0)
     model: nn.Module = convnet().to(memory_format=way.layout)  # type: ignore[call-overload]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -117,7 +116,7 @@ def step_of(way: Way, images: Tensor, labels: Tensor) -> Callable[[], None]:
 
 
 def measure(ways: tuple[Way, ...], repeats: int, steps: int) -> Iterator[str]:
-    """Yield the table of the ways."""
+    """Yield the table of the configurations."""
     data = photographs()
     made, first = {}, {}
     for way in ways:
@@ -134,14 +133,14 @@ def measure(ways: tuple[Way, ...], repeats: int, steps: int) -> Iterator[str]:
                 for _ in range(steps):
                     made[way]()
                 times[way].append((time.perf_counter() - start) / steps)
-    yield f"{'images a second':42} {'median':>7} {'best':>7} {'first step':>11}"
+    yield f"{'images per second':42} {'median':>7} {'best':>7} {'first step':>11}"
     for way in ways:
         median, best = statistics.median(times[way]), min(times[way])
         yield f"{way.name:42} {BATCH / median:7.0f} {BATCH / best:7.0f} {first[way]:9.1f} s"
 
 
 def rate(steps: int) -> float:
-    """Return the images a second of the task's own loop, one thread."""
+    """Return the images per second of the task's own loop on one thread."""
     torch.set_num_threads(1)
     task = task_of(photographs(), photographs(BATCH), validation=BATCH)
     run = Run(parse_recipe("m1"), 1e-3, seed=0, steps=steps)
@@ -150,7 +149,7 @@ def rate(steps: int) -> float:
 
 
 def loops(repeats: int, steps: int) -> Iterator[str]:
-    """Yield what the task's loop does in one process, and in two at once."""
+    """Yield the throughput of the task's loop in one process, and in two."""
     for processes, kept in ((1, False), (1, True), (2, False), (2, True)):
         os.environ.update(KEEP if kept else {})
         try:
@@ -166,7 +165,7 @@ def loops(repeats: int, steps: int) -> Iterator[str]:
 
 
 def shares(steps: int) -> Iterator[str]:
-    """Yield where the time of the task's loop goes."""
+    """Yield the profile of the task's loop."""
     task = task_of(photographs(), photographs(BATCH), validation=BATCH)
     train_once(task, Run(parse_recipe("m1"), 1e-3, 0, 2))
     with profile() as profiler:
@@ -176,7 +175,7 @@ def shares(steps: int) -> Iterator[str]:
     groups = {name: group for group, names in GROUPS.items() for name in names}
     spent: Counter[str] = Counter()
     for event in events:
-        spent[groups.get(event.key, "all else")] += event.self_cpu_time_total
+        spent[groups.get(event.key, "other")] += event.self_cpu_time_total
     yield f"share of the time, {steps} steps with the rule m1"
     for group, time_of in spent.most_common():
         yield f"  {group:32} {time_of / total:7.1%}"
@@ -185,11 +184,11 @@ def shares(steps: int) -> Iterator[str]:
 
 @click.command()
 @click.option("--repeats", default=7, show_default=True)
-@click.option("--steps", default=10, show_default=True, help="Steps of a piece.")
+@click.option("--steps", default=10, show_default=True, help="Steps per repeat.")
 @click.option("--compile/--no-compile", "compiled", default=True, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the table here.")
 def main(repeats: int, steps: int, compiled: bool, output: Path | None) -> None:
-    """Measure, and print a table."""
+    """Measure and print the throughput."""
     torch.set_num_threads(1)
     ways = tuple(way for way in WAYS if compiled or not way.compiled)
     lines = []

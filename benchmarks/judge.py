@@ -1,4 +1,4 @@
-"""Whether two rules are the same function, on gradients that the screen never sees."""
+"""Comparison of two rules as functions, on gradients that the screen does not use."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from optsmith.screening._probe import Probe, Trajectory, gaussian
 
 STEPS, ELEMENTS = 400, 48
 TOLERANCE = 1e-6
-NEGLIGIBLE = 1e-10  # entries this small beside the largest of their column may differ
-ROUNDING = 1e-12, 1e-15  # of the column's largest, and of 1: (1 + x) - 1 rounds where x is small
-RANGE = 1e-290, 1e290  # beyond, float64 is about to overflow or underflow
+NEGLIGIBLE = 1e-10  # entries this small relative to the largest of their column may differ
+ROUNDING = (
+    1e-12,
+    1e-15,
+)  # relative to the column's largest, and absolute: (1 + x) - 1 rounds
+RANGE = 1e-290, 1e290  # outside, float64 is close to overflow or underflow
 
 
 class Judge:
-    """Decides whether two rules are the same function, on gradients that the screen never sees."""
+    """Compares rules as functions, on gradients that the screen does not use."""
 
     def __init__(self, seed: int) -> None:
         self.probe = Probe([_long_trajectory(random.Random(seed))], seed=seed)
@@ -30,7 +33,7 @@ class Judge:
         self._outputs = cache(self._run)
 
     def _run(self, rule: Rule, masks: tuple[int, ...]) -> tuple[Array, Array]:
-        """Return the output, and where something on the way left the range of floats."""
+        """Return the output, and a mask of entries with an intermediate value out of range."""
         shape = (STEPS, ELEMENTS)
         beyond = np.zeros(STEPS * ELEMENTS, dtype=bool)
         unused = list(masks)
@@ -51,14 +54,14 @@ class Judge:
         return np.broadcast_to(flat, beyond.shape).reshape(shape), beyond.reshape(shape)
 
     def differ(self, one: Rule, two: Rule, up_to_scale: bool = False) -> tuple[int, int]:
-        """Return in how many entries the outputs differ, for the best pairing of random masks.
+        """Return the number of entries that differ, for the best assignment of random masks.
 
         Returns:
-            The number of entries, and how many of them are not due to overflow or underflow.
+            The number of entries, and the number of those not caused by overflow or underflow.
         """
         compare = _proportional if up_to_scale else _different
         drops = [sum(operator.random for operator in rule.operators) for rule in (one, two)]
-        # A rule that ignores one of its masks may equal one that does not have it.
+        # A rule that ignores one of its masks may be equal to a rule without that mask.
         masks = range(max(drops))
         least = STEPS * ELEMENTS + 1, 0
         with np.errstate(all="ignore"):
@@ -73,12 +76,12 @@ class Judge:
         return least
 
     def forget(self) -> None:
-        """Free the outputs kept so far."""
+        """Clear the cached outputs."""
         self._outputs.cache_clear()
 
 
 def _long_trajectory(rng: random.Random) -> Trajectory:
-    """Correlated gradients of many magnitudes, with bursts, zeros and dead elements."""
+    """Return correlated gradients of many magnitudes, with bursts, zeros and dead elements."""
     gradients = gaussian(rng, STEPS, ELEMENTS)
     for i in range(ELEMENTS):
         column = gradients[:, i]
@@ -104,7 +107,7 @@ def _sizes(values: Array) -> Array:
 
 
 def _different(one: Array, two: Array) -> Array:
-    """Return where two outputs differ."""
+    """Return a mask of the entries that differ."""
     size = np.maximum(_sizes(one), _sizes(two))
     largest = size.max(axis=0)
     allowed = TOLERANCE * size + ROUNDING[0] * largest + ROUNDING[1]
@@ -114,7 +117,7 @@ def _different(one: Array, two: Array) -> Array:
 
 
 def _proportional(one: Array, two: Array) -> Array:
-    """Return where two outputs differ once the second is multiplied by the best factor."""
+    """Return a mask of the entries that differ after scaling the second by the best factor."""
     sizes = _sizes(one), _sizes(two)
     notable = (sizes[0] > 0) & (sizes[1] > 0)
     notable &= sizes[1] > NEGLIGIBLE * sizes[1].max(axis=0)

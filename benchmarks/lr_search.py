@@ -1,10 +1,10 @@
-"""Ways to find a learning rate, on the same random rules: the paper's grid, halving, and `auto`.
+"""Comparison of the learning-rate searches `grid`, `halving` and `auto` on the same random rules.
 
     python benchmarks/lr_search.py TASK [--rules 300] [--seed 11] [--output FILE]
 
-Random rules that pass the screen are evaluated by each way on the paper's protocol: a learning rate
-from 100-step runs, scored on 10 other seeds. The reference is the full grid; steps are those that
-were trained to find the learning rate.
+Random rules that pass the screen are evaluated with each method and the paper's protocol: the
+learning rate is selected on runs of 100 steps, and the score is the mean over 10 other seeds. The
+reference is the full grid. "Tuning steps" are the steps trained to select the learning rate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WAYS = ("grid", "halving", "auto")
 
 
 def draw(count: int, seed: int, screen: Screen | None = None) -> list[Rule]:
-    """Return random rules that pass the screen, no two equal up to a factor."""
+    """Return random rules that pass the screen and are distinct up to a positive factor."""
     rng, screen = random.Random(seed), screen or Screen()
     found: dict[str, Rule] = {}
     while len(found) < count:
@@ -42,19 +42,19 @@ def draw(count: int, seed: int, screen: Screen | None = None) -> list[Rule]:
 
 
 def score(evaluation: Evaluation) -> float:
-    """Return the score; one that failed is as good as none."""
+    """Return the score; infinity for a failed evaluation."""
     return math.inf if evaluation.score is None else evaluation.score
 
 
 def compare(results: Mapping[str, Mapping[str, Evaluation]], scoring: int) -> list[str]:
-    """Return a line for each way, and how it does against the grid."""
+    """Return one line per method, and the comparison with the grid."""
     lines = []
     for way, found in results.items():
         scores = [score(e) for e in found.values()]
         trained = [e.trained - scoring * (e.score is not None) for e in found.values()]
         finite = [s for s in scores if s < math.inf]
         lines.append(
-            f"{way:<8} {statistics.mean(trained):6.0f} tuning steps a rule;"
+            f"{way:<8} {statistics.mean(trained):6.0f} tuning steps per rule;"
             f" {len(finite)} rules trained; score: median {statistics.median(scores):.3f},"
             f" best {min(scores):.4f};"
             f" under 0.7: {sum(s < 0.7 for s in scores)}, under 1: {sum(s < 1 for s in scores)};"
@@ -80,9 +80,9 @@ def compare(results: Mapping[str, Mapping[str, Evaluation]], scoring: int) -> li
 @click.option("--rules", "count", default=300, show_default=True)
 @click.option("--seed", default=11, show_default=True)
 @click.option("--workers", default=2, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the result here.")
 def main(task: str, count: int, seed: int, workers: int, output: Path | None) -> None:
-    """Print how the ways compare."""
+    """Print the comparison of the methods."""
     found = find_task(task)
     protocol = found.preset("paper").protocol
     rules = draw(count, seed)

@@ -1,11 +1,11 @@
-"""The paper's MNISTNET table: four networks, baselines with and without schedules, published rules.
+"""The paper's MNISTNET table: baselines with and without schedules and rules on four networks.
 
     python benchmarks/mnistnet.py [RULE...] [--tune-steps 1000] [--output FILE]
 
-Sum of the training loss over 1000 steps on new seeds, and accuracy on the half of the training
-images that no search touches; mean ± spread over 4 seeds. The learning rate comes from the paper's
-grid on runs of 100 steps (or of --tune-steps), on a seed of its own. The paper's numbers stand
-beside ours.
+Sum of the training loss over 1000 steps on new seeds, and accuracy on the held-out half of the
+training images; mean ± standard deviation over 4 seeds. The learning rate is selected from the
+paper's grid on runs of 100 steps (or --tune-steps), with a separate seed. The paper's values are
+shown for comparison.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PAPER = {
 
 
 def cell(evaluation: Evaluation) -> str:
-    """Return sum of the loss and accuracy, as the paper gives them."""
+    """Return the sum of the loss and the accuracy, in the format of the paper."""
     if evaluation.score is None:
         return evaluation.status.value
     mean, spread = mean_and_spread(evaluation.metrics["test accuracy"])
@@ -48,7 +48,7 @@ def cell(evaluation: Evaluation) -> str:
 @click.command()
 @click.argument("rules", nargs=-1)
 @click.option(
-    "--tune-steps", type=int, help="Steps of the grid's runs; by default the paper's 100."
+    "--tune-steps", type=int, help="Steps of tuning runs; by default 100, as in the paper."
 )
 @click.option("--lr-search", default="grid", show_default=True)
 @click.option("--workers", default=2, show_default=True)
@@ -72,13 +72,13 @@ def main(
     order = [str(recipe) for recipe in dict.fromkeys(cells)]
     lines = [
         *header(),
-        "each     sum of training loss, test accuracy %, learning rate (* at its grid's edge);",
+        "each     sum of training loss, test accuracy %, learning rate (* at edge of the grid);",
         f"         4 seeds; tuned on runs of {tune_steps or 100} steps ({lr_search})",
         "",
         f"{'':<{width}}  " + "  ".join(f"{name:<30}" for name in TASKS),
         *(f"{n:<{width}}  " + "  ".join(f"{c:<30}" for c in cells[n]) for n in order),
         "",
-        "the paper's numbers (loss / accuracy)",
+        "values of the paper (loss / accuracy)",
         *(f"{n:<{width}}  " + "  ".join(f"{c:<30}" for c in row) for n, row in PAPER.items()),
         "",
     ]

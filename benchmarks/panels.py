@@ -1,4 +1,4 @@
-"""Line charts side by side, on logarithmic axes, as an SVG that reads on light and dark pages."""
+"""Line charts with logarithmic axes, side by side, as SVG for light and dark pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WIDE, HIGH, LEFT, TOP, BOTTOM, GAP = 290, 270, 60, 36, 46, 24
 COLOUR, MUTED = "#c2410c", "#888"
 
 Scale = Callable[[float], float]
-"""From a number to its place in the picture."""
+"""Map from a value to its position in the drawing."""
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Line:
     """A line of a chart.
 
     Attributes:
-        name: Written at its right end; may be empty.
+        name: Label at its first point; may be empty.
         points: The points, in order.
-        muted: Whether it is what others are compared with.
+        muted: Whether it is the reference that others are compared with.
     """
 
     name: str
@@ -34,8 +34,8 @@ class Panel:
     """A chart.
 
     Attributes:
-        name: Name of its horizontal axis.
-        lines: What it shows.
+        name: Label of the horizontal axis.
+        lines: Lines of the chart.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Panel:
 
 
 def draw(title: str, panels: Sequence[Panel]) -> str:
-    """Return charts as SVG; they share the scale of the vertical axis."""
+    """Return the charts as SVG, with a common vertical scale."""
     values = [y for panel in panels for line in panel.lines for _, y in line.points]
     low, high = log10(min(values)) - 0.08, log10(max(values)) + 0.08
     width = LEFT + len(panels) * (WIDE + GAP)

@@ -1,4 +1,4 @@
-"""The plain way to screen a rule, as a reference: recursion, step by step, nothing kept."""
+"""Reference implementation of the screen: recursive, step by step, without caching."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from optsmith.screening._screen import _cosines, _malformed, _probe
 
 
 class Plain:
-    """Screens a rule as one would first write it: recursively, step by step, with real state."""
+    """Screens a rule recursively and step by step, with explicit state."""
 
     def __init__(self) -> None:
         self.probe, *self.units = _probe(0)
         self.settings = Screen()
 
     def __call__(self, rule: Rule) -> Screening:
-        """Return what `Screen` returns, where the rule has at most one `drop`."""
+        """Return the result of `Screen`, for rules with at most one `drop`."""
         with np.errstate(all="ignore"):
             recorded, descent, small = (self._run(rule, i) for i in range(3))
             codes = fingerprints(recorded)
@@ -56,7 +56,7 @@ class Plain:
         states: dict[int, tuple[Tensor, ...]],
         index: int,
     ) -> tuple[int, Tensor]:
-        """Return where the sub-rule at `at` ends, and its value."""
+        """Return the end index and the value of the sub-rule that starts at `at`."""
         operator = prefix[at]
         if operator.feed == "nothing":
             return at + 1, torch.tensor([operator.torch()], dtype=torch.float64)

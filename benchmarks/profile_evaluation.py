@@ -1,11 +1,10 @@
-"""Where the time of an evaluation goes, and what square roots cost: the figures of profile.md.
+"""Profile of an evaluation, and timings of square roots: the values in profile.md.
 
     python benchmarks/profile_evaluation.py [--rules 12] [--output FILE]
 
-Random rules on MNISTNET by the paper's protocol, four side by side, on one thread, under torch's
-profiler.
-Square roots of as many numbers as a stack of ten has weights, by torch and by way of `rsqrt`, in
-turns; medians.
+Random rules on MNISTNET with the paper's protocol, in groups of four, on one thread, measured with
+torch's profiler. Square roots of as many numbers as a stack of ten copies has weights, with
+`torch.sqrt` and with `rsqrt`, interleaved; medians.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ROWS = 16
 
 
 def shares(count: int) -> list[str]:
-    """Return the operations that take the most time by themselves."""
+    """Return the operations with the largest self time."""
     task = find_task("mnistnet")
     stage = task.preset("paper").protocol.search_stage
     rules = draw(count, seed=5)
@@ -55,7 +54,7 @@ def median(work: list[float]) -> float:
 
 
 def roots() -> list[str]:
-    """Return what square roots cost, by what they are taken of."""
+    """Return the time of square roots for several kinds of numbers."""
     positive = torch.rand(10, 15_680, generator=torch.Generator().manual_seed(0)) + 1e-3
     zeros, denormals = positive.clone(), positive.clone()
     zeros[:, ::3] = 0.0
@@ -64,8 +63,8 @@ def roots() -> list[str]:
     lines = [f"{'square roots of 156 800':<36}{'torch us':>10}{'ours us':>9}{'ratio':>8}"]
     kinds: dict[str, Tensor] = {
         "positive numbers": positive,
-        "a third of them 0": zeros,
-        "a fifth of them denormal": denormals,
+        "one third are 0": zeros,
+        "one fifth are denormal": denormals,
     }
     for name, values in kinds.items():
         times: tuple[list[float], list[float]] = ([], [])
@@ -81,9 +80,9 @@ def roots() -> list[str]:
 
 @click.command()
 @click.option("--rules", "count", default=12, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the result here.")
 def main(count: int, output: Path | None) -> None:
-    """Print shares of the time, and ratios."""
+    """Print the profile and the timings."""
     torch.set_num_threads(1)
     lines = [*header(), *shares(count), "", *roots(), ""]
     click.echo("\n".join(lines))

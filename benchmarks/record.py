@@ -1,8 +1,8 @@
-"""Run an optsmith command and keep what it prints, with what is needed to repeat it.
+"""Run an optsmith command and write its output to a file, with the header of result files.
 
     python benchmarks/record.py FILE evaluate convnet torch:adam conv3 --preset paper --study table
 
-A study that was interrupted goes on from where it was; one that is finished is printed again.
+An interrupted study is resumed; the result of a finished study is printed again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from report import header
 
 
 def main() -> None:
-    """Write FILE unless the command fails."""
+    """Run the command; write FILE if it succeeds."""
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     file, *command = sys.argv[1:]

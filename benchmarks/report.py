@@ -1,4 +1,4 @@
-"""What every result file starts with: how to repeat the run, and where it ran."""
+"""Header of all result files: command, commit, machine, versions and date."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def _commit() -> str:
@@ -39,10 +41,25 @@ def _cpu() -> str:
         return platform.processor() or platform.machine()
 
 
+def portable(word: str) -> str:
+    """Return an argument without paths of this machine.
+
+    Paths inside the repository become relative to it; of other paths and of URLs, which may contain
+    a password, only the name remains.
+    """
+    option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    if "://" in value:
+        value = f"{value.partition('://')[0]}:///{Path(value).name}"
+    path = Path(value)
+    if path.is_absolute() or ".." in path.parts:
+        path = path.resolve()
+        value = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+    return f"{option}{equals}{value}"
+
+
 def header() -> Iterator[str]:
-    """Yield what is needed to repeat the run."""
-    arguments = shlex.join([Path(sys.argv[0]).as_posix(), *sys.argv[1:]])
-    yield f"command  python {arguments}"
+    """Yield the lines of the header."""
+    yield f"command  python {shlex.join(map(portable, sys.argv))}"
     yield f"commit   {_commit()}"
     yield f"machine  {_cpu()}, {os.cpu_count()} cores, {torch.get_num_threads()} used"
     yield (

@@ -1,8 +1,8 @@
-"""Algebraic rewrites of rules: other texts of the same function.
+"""Algebraic rewrites of rules into other forms of the same function.
 
-Each rewrite is an identity of real numbers. In floating point, with guarded division and with
-powers that can be NaN, some of them fail for some rules: whoever uses a rewrite checks it.
-A `drop` is a mask of its own, so no rewrite may copy one, or merge two.
+Each rewrite is an identity of real numbers. With floating-point numbers, guarded division and
+powers that can be NaN, some of them fail for some rules, so the caller must check the result. Each
+`drop` has its own mask, so no rewrite may duplicate a `drop` or merge two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Node:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it can be written twice and remain the same value: it contains no `drop`."""
+        """Whether two copies have the same value: the sub-rule contains no `drop`."""
         return not self.operator.random and all(x.is_fixed for x in self.operands)
 
     def prefix(self) -> Iterator[Operator]:
@@ -192,7 +192,7 @@ REWRITES: dict[str, Callable[[Node, random.Random], Node | None]] = {
     "exp(a)*exp(b) = exp(a+b)": _product_of_exp,
     "x -> 1*x, x+0, x^1": _neutral,
 }
-"""Rewrites of one node by the identity that they use; None where it does not apply."""
+"""Rewrites of one node, by identity; they return None if the identity does not apply."""
 
 SCALINGS: dict[str, Callable[[Node], Node]] = {
     "2*x": lambda x: _of("mul", _of("2"), x),
@@ -200,11 +200,11 @@ SCALINGS: dict[str, Callable[[Node], Node]] = {
     "x*0.5": lambda x: _of("mul", x, _of("0.5")),
     "exp(1)*x": lambda x: _of("mul", E, x),
 }
-"""Ways to multiply a whole rule by a positive number."""
+"""Multiplications of a rule by a positive number."""
 
 
 def _everywhere(x: Node, rewrite: Callable[[Node], Node | None]) -> Iterator[Node]:
-    """Yield the trees that come of rewriting `x` at one node, for every node where it applies."""
+    """Yield the trees obtained by rewriting `x` at one node, for every node that allows it."""
     here = rewrite(x)
     if here is not None:
         yield here
@@ -222,13 +222,13 @@ def _rule(tree: Node) -> Rule:
 
 
 def rewrite(rule: Rule, rng: random.Random) -> tuple[Rule, list[str]]:
-    """Apply one to three random rewrites at random places.
+    """Apply one to three random rewrites at random nodes.
 
     Returns:
-        Another text of the same function, and the identities used.
+        Another form of the same function, and the identities used.
     """
     tree, used = _tree(rule), []
-    # A later rewrite can undo an earlier one, so the text is compared at the end.
+    # A later rewrite can undo an earlier one, so the result is compared at the end.
     while not used or tree == _tree(rule):
         used = []
         tree = _tree(rule)
@@ -240,7 +240,7 @@ def rewrite(rule: Rule, rng: random.Random) -> tuple[Rule, list[str]]:
 
 
 def _draw(tree: Node, rng: random.Random) -> tuple[str, list[Node]]:
-    """Return a random identity that applies somewhere, and what it makes of the tree."""
+    """Return a random identity that applies to the tree, and the rewritten trees."""
     while True:
         name = rng.choice(list(REWRITES))
         trees = list(_everywhere(tree, lambda x, name=name: REWRITES[name](x, rng)))
@@ -249,7 +249,7 @@ def _draw(tree: Node, rng: random.Random) -> tuple[str, list[Node]]:
 
 
 def rescale(rule: Rule, rng: random.Random) -> tuple[Rule, str]:
-    """Multiply a rule by a positive number, written in one of several ways."""
+    """Return a rule multiplied by a positive number in one of several forms, and that form."""
     tree = _tree(rule)
     names = [name for name in SCALINGS if name != "x+x" or tree.is_fixed]
     name = rng.choice(names)

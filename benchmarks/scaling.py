@@ -1,11 +1,11 @@
-"""How the cost of an evaluation grows: with the stack, the network's width, and workers.
+"""Evaluations per second by stack size, width of the network, and number of workers.
 
     python benchmarks/scaling.py [--repeats 3] [--output FILE] [--plot docs/scaling.svg]
 
-Rules are evaluated as in the paper's protocol, 10 learning rates and then 10 seeds, on networks
-784-WIDTH-10 with random data of MNIST's shape; four rules side by side, in stacks of the size that
-the library chooses or of a given one, on one core. The plain loop trains one copy at a time. Runs
-are a quarter as long as the paper's, and rates given for its 2 000 steps an evaluation. Repeats of
+Rules are evaluated with the paper's protocol, 10 learning rates and then 10 seeds, on networks
+784-WIDTH-10 with random data of MNIST's shape, in groups of four, on one core. Stacks have the size
+that the library chooses, or a given size. The plain loop trains one copy at a time. Runs have a
+quarter of the paper's length, and rates are scaled to its 2 000 steps per evaluation. Repeats of
 all sizes are interleaved; medians are shown.
 """
 
@@ -44,7 +44,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def network(width: int) -> Task:
-    """Return a network of one hidden layer on random data."""
+    """Return a task: a network with one hidden layer on random data."""
     generator = torch.Generator().manual_seed(0)
     images = torch.rand(10_000, 784, generator=generator)
     labels = torch.randint(10, (10_000,), generator=generator)
@@ -53,12 +53,12 @@ def network(width: int) -> Task:
 
 
 def parameters(width: int) -> int:
-    """Return the parameters of a network."""
+    """Return the number of parameters of a network."""
     return 784 * width + width + 10 * width + 10
 
 
 def rates(work: Mapping[Key, Callable[[], int]], repeats: int) -> dict[Key, float]:
-    """Return evaluations a second; each piece of work says how many steps it trained."""
+    """Return evaluations per second; each function returns the number of steps it trained."""
     times: dict[Key, list[float]] = {key: [] for key in work}
     for _ in range(repeats):
         for key, run in work.items():
@@ -75,7 +75,7 @@ def protocol(task: Task) -> Stage:
 
 
 def evaluation(task: Task, stacking: Stacking) -> Callable[[], int]:
-    """Return the evaluation of the rules side by side."""
+    """Return a function that evaluates the rules as one group."""
 
     def run() -> int:
         return sum(
@@ -86,7 +86,7 @@ def evaluation(task: Task, stacking: Stacking) -> Callable[[], int]:
 
 
 def by_size(repeats: int) -> dict[int, float]:
-    """Return evaluations a second in stacks of several sizes, 1 being the plain loop."""
+    """Return evaluations per second by stack size; size 1 is the plain loop."""
     task = network(WIDTHS[0])
     stacking = choose_stacking(task, torch.device("cpu"))
     sizes = {n: replace(stacking, copies=n) for n in SIZES}
@@ -94,7 +94,7 @@ def by_size(repeats: int) -> dict[int, float]:
 
 
 def by_width(repeats: int) -> tuple[dict[int, Stacking], dict[tuple[int, str], float]]:
-    """Return what the library chose, and evaluations a second: its way, and plainly."""
+    """Return the stackings chosen by the library, and evaluations per second with and without."""
     tasks = {width: network(width) for width in WIDTHS}
     chosen = {w: choose_stacking(task, torch.device("cpu")) for w, task in tasks.items()}
     ours = {(w, "library"): evaluation(task, chosen[w]) for w, task in tasks.items()}
@@ -103,7 +103,7 @@ def by_width(repeats: int) -> tuple[dict[int, Stacking], dict[tuple[int, str], f
 
 
 def by_workers(repeats: int, groups: int = 16) -> dict[int, float]:
-    """Return evaluations a second with worker processes, their start not counted."""
+    """Return evaluations per second with worker processes, excluding their start."""
     task = network(WIDTHS[0])
     stacking = choose_stacking(task, torch.device("cpu"))
     context = Context(task, {SEARCH: protocol(task)}, stacking)
@@ -121,7 +121,7 @@ def by_workers(repeats: int, groups: int = 16) -> dict[int, float]:
         executors = {n: stack.enter_context(make_executor(n)) for n in WORKERS}
         for executor in executors.values():
             executor.start(run_job, context, prepare)
-            work(executor)  # the workers start
+            work(executor)  # starts the workers
         return rates({n: partial(work, executor) for n, executor in executors.items()}, repeats)
 
 
@@ -136,9 +136,9 @@ def picture(
         return [(w, widths[w, way]) for w in WIDTHS]
 
     return draw(
-        "Evaluations a second",
+        "Evaluations per second",
         [
-            Panel("copies in a stack (1: the plain loop)", [Line("", list(sizes.items()))]),
+            Panel("copies per stack (1: plain loop)", [Line("", list(sizes.items()))]),
             Panel(
                 "width of the hidden layer",
                 [Line("plain loop", line("plain"), muted=True), Line("library", line("library"))],
@@ -151,9 +151,9 @@ def picture(
 @click.command()
 @click.option("--repeats", default=3, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the tables here.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Where to draw them.")
+@click.option("--plot", type=click.Path(path_type=Path), help="SVG file of the charts.")
 def main(repeats: int, output: Path | None, plot: Path | None) -> None:
-    """Print evaluations a second."""
+    """Print evaluations per second."""
     torch.set_num_threads(1)
     sizes = by_size(repeats)
     chosen, widths = by_width(repeats)
@@ -163,7 +163,7 @@ def main(repeats: int, output: Path | None, plot: Path | None) -> None:
         f"medians of {repeats}; an evaluation is {PAPER} steps",
         f"rules    {', '.join(map(str, RULES))}",
         "",
-        f"{'copies in a stack':>18}{'evaluations / s':>17}{'/ plain':>9}     784-20-10",
+        f"{'copies per stack':>18}{'evaluations / s':>17}{'/ plain':>9}     784-20-10",
         *(f"{n:>18}{value:>17.3f}{value / sizes[1]:>9.2f}" for n, value in sizes.items()),
         "",
         f"{'width':>8}{'parameters':>12}{'stack':>7}{'evaluations / s':>17}{'plain':>8}"

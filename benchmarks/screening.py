@@ -1,10 +1,10 @@
-"""How fast the screen is, and how often its fingerprints are wrong.
+"""Speed of the screen, and error rates of its fingerprints.
 
     python benchmarks/screening.py --output benchmarks/results/screening.txt
 
-Speed: candidates a second on one core, against the plain way of computing the same. False merges:
-rules with the same fingerprint that differ on another, longer trajectory. Missed merges: rules
-rewritten into another text of the same function whose fingerprint came out different.
+Speed: candidates per second on one core, compared with a reference implementation. False merges:
+rules with equal fingerprints that differ on another, longer trajectory. Missed merges: rules
+rewritten into another form of the same function with a different fingerprint.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from report import header
 from rewrites import rescale, rewrite
 
 SPACE = spaces["paper"]
-SHOWN = 20  # texts listed for each kind of fault
+SHOWN = 20  # rules listed per kind of error
 RARE = 20  # entries of the independent trajectory: about 1 in 1,000
 
 # --- the three measurements ---------------------------------------------------------------------
 
 
 def speed(seed: int, candidates: int, repeats: int) -> Iterator[str]:
-    """Yield lines on candidates a second."""
+    """Yield the lines on candidates per second."""
     screen, plain = Screen(), Plain()
     rng = random.Random(seed)
     rates: dict[str, list[float]] = defaultdict(list)
     ratios, unequal, compared = [], 0, 0
-    screen(SPACE.sample(rng)), plain(SPACE.sample(rng))  # what is computed once, ahead of time
+    screen(SPACE.sample(rng)), plain(SPACE.sample(rng))  # warm up the caches
 
     def timed(name: str, count: int, work: Callable[[], Any]) -> Any:
         start = time.perf_counter()
@@ -62,24 +62,24 @@ def speed(seed: int, candidates: int, repeats: int) -> Iterator[str]:
             "  sample only", candidates, lambda: [SPACE.sample(rng) for _ in range(candidates)]
         )
         timed("  screen only", candidates, lambda rules=rules: [screen(rule) for rule in rules])
-        slow = timed("plain way, screen only", few, lambda r=rules: [plain(x) for x in r[:few]])
-        ratios.append(rates["  screen only"][-1] / rates["plain way, screen only"][-1])
+        slow = timed("reference, screen only", few, lambda r=rules: [plain(x) for x in r[:few]])
+        ratios.append(rates["  screen only"][-1] / rates["reference, screen only"][-1])
         for rule, theirs in zip(rules, slow, strict=False):
             if sum(operator.random for operator in rule.operators) < 2:
                 compared += 1
                 unequal += screen(rule).fingerprint != theirs.fingerprint
-    yield f"Speed: candidates a second, one core; median (least to most) of {repeats} repeats"
-    yield f"of {candidates} candidates ({few} for the plain way)"
+    yield f"Speed: candidates per second, one core; median (min to max) of {repeats} repeats"
+    yield f"of {candidates} candidates ({few} for the reference)"
     for name, values in rates.items():
         yield f"  {name:26} {_spread(values, ',.0f')}"
-    yield f"  {'screen against plain way':26} {_spread(ratios, '.1f')} times as fast"
+    yield f"  {'screen against reference':26} {_spread(ratios, '.1f')} times as fast"
     trajectories = plain.probe.trajectories
     steps = sum(t.steps for t in trajectories)
     recorded = sum(len(t.recorded) for t in trajectories)
-    yield f"  (the plain way walks {steps} steps; the screen computes the {recorded} recorded ones,"
+    yield f"  (the reference runs {steps} steps; the screen computes the {recorded} recorded ones,"
     yield "  so the ratio grows with the length of the probe)"
     yield f"  {unequal} of {compared} fingerprints differ between the two"
-    yield "  (the paper's published code, as quoted: 3 sampled, 88 screened; not measured here)"
+    yield "  (the paper's published code, as reported: 3 sampled, 88 screened; not measured here)"
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -92,7 +92,7 @@ def _well_formed(screening: Screening) -> bool:
 
 
 def false_merges(seed: int, pairs: int, judge: Judge) -> Iterator[str]:
-    """Yield lines on rules that share a fingerprint and are not the same function."""
+    """Yield the lines on rules with equal fingerprints that are different functions."""
     rng, screen = random.Random(seed), Screen()
     seen: set[Rule] = set()
     groups: dict[str, dict[str, list[Rule]]] = {"fingerprint": {}, "scale fingerprint": {}}
@@ -142,7 +142,7 @@ def false_merges(seed: int, pairs: int, judge: Judge) -> Iterator[str]:
 
 
 def missed_merges(seed: int, pairs: int, judge: Judge) -> Iterator[str]:
-    """Yield lines on texts of the same function whose fingerprints differ."""
+    """Yield the lines on forms of the same function with different fingerprints."""
     rng, screen = random.Random(seed + 1), Screen()
 
     def rewritten(rule: Rule) -> tuple[Rule, list[str]]:
@@ -179,7 +179,7 @@ def missed_merges(seed: int, pairs: int, judge: Judge) -> Iterator[str]:
         yield (
             f"Missed merges, {name}: {len(missed)} of {checked:,} pairs"
             f" ({_percent(len(missed), checked)}); {discarded:,} more pairs discarded, not the"
-            f" same function; ok or not differs in {verdicts}"
+            f" same function; the screen's decision differs in {verdicts}"
         )
         yield f"  {'identity':32}{'pairs':>8}{'missed':>8}{'discarded':>11}"
         for kind, count in sorted(used_in.items(), key=lambda item: -missed_in[item[0]] / item[1]):
@@ -188,7 +188,7 @@ def missed_merges(seed: int, pairs: int, judge: Judge) -> Iterator[str]:
 
 
 def _rules_by_length(rng: random.Random, screen: Screen) -> Iterator[tuple[Rule, Screening]]:
-    """Yield well-formed rules, all lengths from 2 alike: plain draws are mostly short."""
+    """Yield well-formed rules with uniform lengths from 2; most random rules are short."""
     while True:
         length = rng.randint(2, SPACE.max_depth)
         rule = SPACE.sample(rng)
@@ -207,16 +207,16 @@ def _percent(part: int, whole: int) -> str:
 
 
 @click.command(help=(__doc__ or "").split("\n\n")[0])
-@click.option("--seed", default=0, show_default=True, help="Seed of the rules drawn.")
-@click.option("--pairs", default=10_000, show_default=True, help="Pairs for each kind of merge.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random rules.")
+@click.option("--pairs", default=10_000, show_default=True, help="Pairs per kind of merge.")
 @click.option("--repeats", default=7, show_default=True, help="Repeats of the speed measurement.")
-@click.option("--candidates", default=4_000, show_default=True, help="Candidates in a repeat.")
-@click.option("--only", type=click.Choice(["speed", "false", "missed"]), help="One measurement.")
+@click.option("--candidates", default=4_000, show_default=True, help="Candidates per repeat.")
+@click.option("--only", type=click.Choice(["speed", "false", "missed"]), help="Measurement to run.")
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the lines here.")
 def main(
     seed: int, pairs: int, repeats: int, candidates: int, only: str | None, output: Path | None
 ) -> None:
-    """Measure, print, and write."""
+    """Run the measurements, and print and write the results."""
     torch.set_num_threads(1)
     judge = Judge(seed + 1_000)
     parts: dict[str, Callable[[], Iterable[str]]] = {

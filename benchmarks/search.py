@@ -1,11 +1,11 @@
-"""Searches on real data: what they find, what is screened out, and what the search itself costs.
+"""Results of searches on real data: rules found, screening statistics, and search overhead.
 
     python benchmarks/search.py TASK [--preset P] [--seeds 0,1,2] [--algorithms mct,random]
         [--lr-searches grid,auto] [--compare torch:adam,torch:nesterov+linear] [--output FILE]
 
-The reference in the same run: torch's Adam and the best baseline, tuned on the same grid and seeds.
-With several seeds a table at the end has mean and spread over them.
-The search's own cost is the processor time of the coordinator: it draws, screens, tells, writes.
+The references are torch's Adam and the best baseline, tuned on the same grid and seeds in the same
+run. With several seeds, a table at the end shows mean and standard deviation. The overhead is the
+processor time of the coordinator, which draws, screens and records candidates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from report import header
 
 
 class Clock:
-    """Measures what the coordinator computes, from the first result of its workers to the last."""
+    """Measures the coordinator's processor time between its workers' first and last results."""
 
     def __init__(self) -> None:
         self.start: tuple[float, float] | None = None
@@ -50,7 +50,7 @@ class Clock:
 
     @property
     def overhead(self) -> float:
-        """Processor time of the coordinator, all threads, over the time that went by."""
+        """Processor time of the coordinator, all threads, divided by the elapsed time."""
         start = self.start or self.end
         return (self.end[1] - start[1]) / (self.end[0] - start[0])
 
@@ -58,7 +58,7 @@ class Clock:
 def run(
     task: Task, kind: Kind, seed: int, preset: str, workers: int, compare: list[Baseline] | None
 ) -> tuple[Study, list[str]]:
-    """Search once; return the study, and what came of it."""
+    """Run one search; return the study and its description."""
     begin = time.perf_counter()
     protocol = task.preset(preset).protocol
     if kind.lr_search:
@@ -78,11 +78,11 @@ def run(
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of search.
+    """A configuration of a search.
 
     Attributes:
         algorithm: Name of the searcher.
-        lr_search: How learning rates are found; empty: as the preset says.
+        lr_search: Name of the learning-rate search; empty for that of the preset.
     """
 
     algorithm: str
@@ -93,8 +93,8 @@ class Kind:
 
 
 def totals(found: dict[Kind, list[Study]]) -> list[str]:
-    """Return what searches of each kind found, mean and spread over their seeds."""
-    lines = [f"{'':<16}{'held out':>18}{'search score':>20}{'steps trained':>18}{'rules':>8}"]
+    """Return the results per configuration, with mean and standard deviation over seeds."""
+    lines = [f"{'':<16}{'held-out':>18}{'search score':>20}{'steps trained':>18}{'rules':>8}"]
     for kind, studies in found.items():
         cells = []
         for values, form in (
@@ -110,7 +110,7 @@ def totals(found: dict[Kind, list[Study]]) -> list[str]:
 
 
 def describe(study: Study) -> list[str]:
-    """Return the facts of a study as lines."""
+    """Return the description of a study as lines."""
     counts = study.summary["counts"]
     trained = study.evaluations
     stopped = [e for e in trained if e.status in (Status.EARLY_STOPPED, Status.DIVERGED)]
@@ -125,8 +125,7 @@ def describe(study: Study) -> list[str]:
         f"best lr at the edge of the grid: {sum(e.at_edge for e in trained)} of {len(trained)}",
         f"path: {' > '.join(d['node'] for d in study.summary['searcher'].get('decisions', []))}",
         f"winner: {best.recipe}, search score {best.score:.4f} ± {best.spread:.4f}",
-        "best by the search's score: "
-        + "; ".join(f"{e.recipe} {e.score:.4f}" for e in study.best(5)),
+        "best by search score: " + "; ".join(f"{e.recipe} {e.score:.4f}" for e in study.best(5)),
     ]
     for row in rows:
         if row is not None and row.score is not None:
@@ -135,7 +134,7 @@ def describe(study: Study) -> list[str]:
             )
             mean, spread = mean_and_spread(values)
             lines.append(
-                f"held out, {row.steps} steps, {len(row.scores)} seeds: {row.recipe:<28}"
+                f"held-out, {row.steps} steps, {len(row.scores)} seeds: {row.recipe:<28}"
                 f" {row.score:.4f} ± {row.spread:.4f} (sum {row.score * row.steps:.1f}),"
                 f" {name} {mean:.2%} ± {spread * 100:.2f},"
                 f" lr {row.lr:.4g}{'*' if row.at_edge else ''}"
@@ -148,10 +147,10 @@ def describe(study: Study) -> list[str]:
 @click.option("--preset", default="paper", show_default=True)
 @click.option("--seeds", default="0", show_default=True)
 @click.option("--algorithms", default="mct", show_default=True)
-@click.option("--lr-searches", default="", help="grid, halving, auto; the preset's by default.")
-@click.option("--compare", help="Only these baselines.")
+@click.option("--lr-searches", default="", help="grid, halving, auto; default: that of the preset.")
+@click.option("--compare", help="Baselines to compare with; default: all.")
 @click.option("--workers", default=2, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the result here.")
 def main(
     task: str,
     preset: str,
@@ -162,7 +161,7 @@ def main(
     workers: int,
     output: Path | None,
 ) -> None:
-    """Print what searches find, and what they cost."""
+    """Run the searches and print their results."""
     lines = [*header(), f"task     {task}, preset {preset}; * = lr at the edge of its grid", ""]
     for line in lines:
         click.echo(line)

@@ -1,12 +1,12 @@
-"""How fast a search evaluates: in stacks, by the plain loop, and by arithmetic alone.
+"""Speed of a search with stacks, compared with the plain loop and with a lower bound.
 
     python benchmarks/search_speed.py [--budget 32] [--repeats 3] [--output FILE]
 
-A level of the paper's search on MNISTNET, with its screening and its journal: 32 evaluations of
-10 learning rates, then 10 seeds, 100 steps each. Workers have started before. The plain loop trains
-one copy at a time, data in memory, the way a careful person would write it. The bound: the
-floating-point operations of all trained steps over the measured rate of this machine's matrix
-products, the first layer of ten copies as one product. Repeats alternate; medians are shown.
+One level of the paper's search on MNISTNET with screening and a journal: 32 evaluations of 10
+learning rates, then 10 seeds, 100 steps each. The start of workers is not included. The plain loop
+trains one copy at a time, with the data in memory. The lower bound is the number of floating-point
+operations of all trained steps, divided by the measured rate of matrix products, with the first
+layer of ten copies as one product. Repeats are interleaved; medians are shown.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ BATCH, WIDTHS = 128, (784, 20, 10)
 
 
 def flops(batch: int = BATCH, widths: tuple[int, ...] = WIDTHS) -> int:
-    """Return the operations of a step: forward; backward for weights and inner layers."""
+    """Return the FLOPs of a step: forward, and backward for weights and hidden layers."""
     products = [2 * batch * a * b for a, b in pairwise(widths)]
     return 3 * sum(products) - products[0]
 
 
 def rate(batches: int, copies: int = 10) -> float:
-    """Return operations a second of the first layer of a stack, forth and back; median of many."""
+    """Return the median floating-point operations per second of the first layer of a stack."""
     width = WIDTHS[1] * copies // batches
     inputs = torch.randn(batches, BATCH, WIDTHS[0])
     weights, slopes = torch.randn(batches, width, WIDTHS[0]), torch.randn(batches, width, BATCH)
@@ -66,7 +66,7 @@ def rate(batches: int, copies: int = 10) -> float:
 
 
 def search(task: Task, executor: Executor, group: int, budget: int) -> tuple[float, int]:
-    """Return seconds of a search of one level, and the steps that it trained."""
+    """Return the seconds of a search of one level, and the number of steps trained."""
     options = MonteCarloTree.Options(levels=1, count_all=True)
     searcher = MonteCarloTree(spaces["paper"], budget, options=options)
     screen = Screen(trajectory=None)
@@ -79,11 +79,11 @@ def search(task: Task, executor: Executor, group: int, budget: int) -> tuple[flo
 
 
 @click.command()
-@click.option("--budget", default=32, show_default=True, help="Evaluations.")
+@click.option("--budget", default=32, show_default=True, help="Number of evaluations.")
 @click.option("--repeats", default=3, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the result here.")
 def main(budget: int, repeats: int, output: Path | None) -> None:
-    """Print evaluations a minute and their ratios."""
+    """Print evaluations per minute, and their ratios."""
     torch.set_num_threads(1)
     task = find_task("mnistnet")
     stages = {SEARCH: task.preset("paper").protocol.search_stage}
@@ -119,18 +119,18 @@ def main(budget: int, repeats: int, output: Path | None) -> None:
         *header(),
         f"task     mnistnet, paper preset, {budget} evaluations, {steps} steps;"
         f" medians of {repeats}",
-        f"stacks   of up to {stacking.copies} copies, up to {SIDE_BY_SIDE} rules side by side",
-        f"bound    {flops() / 1e6:.2f} MFLOP a step at {shared / 1e9:.0f} GFLOPS on one core:"
+        f"stacks   of up to {stacking.copies} copies, up to {SIDE_BY_SIDE} rules per group",
+        f"bound    {flops() / 1e6:.2f} MFLOP per step at {shared / 1e9:.0f} GFLOPS on one core:"
         f" {bound:.2f} s; ten small products reach {own / 1e9:.0f}",
         "",
-        f"{'':<28}{'s':>7}{'least':>7}{'most':>7}{'per minute':>12}{'plain /':>9}{'/ bound':>9}"
-        f"{'ms a step':>11}",
+        f"{'':<28}{'s':>7}{'min':>7}{'max':>7}{'per minute':>12}{'plain /':>9}{'/ bound':>9}"
+        f"{'ms per step':>12}",
     ]
     for way, value in median.items():
         lines.append(
             f"{way:<28}{value:>7.2f}{min(times[way]):>7.2f}{max(times[way]):>7.2f}"
             f"{60 * budget / value:>12.0f}{median['plain loop'] / value:>9.2f}{value / bound:>9.2f}"
-            f"{value / steps * 1e3:>11.3f}"
+            f"{value / steps * 1e3:>12.3f}"
         )
     gain = median["1 worker"] / median["2 workers"]
     lines += ["", f"2 workers / 1: {gain:.2f} times as fast", ""]

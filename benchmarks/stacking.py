@@ -1,13 +1,12 @@
-"""How fast copies of a model train in stacks, by the kind and size of the model.
+"""Speed-up of stacked training, by kind and size of the model.
 
     python benchmarks/stacking.py [--repeats 5] [--output benchmarks/results/stacking.txt]
 
 A step of a stack of 1 (the plain loop), 4, 8, 16 and 64 copies is timed on one core, with Adam's
-rule and one batch for all copies. Sizes are interleaved and the fastest of the repeats counts,
-since whatever disturbs a machine only adds to a time. The table shows how many times as fast as
-alone a copy trains, the size that the library's rule chooses, and what that choice gives relative
-to the best of the sizes. The limits of the rule (training/stacked/_choose.py) were fitted to this
-table.
+rule and one batch for all copies. Sizes are interleaved, and the fastest repeat is used, because
+other load only adds to a time. The table shows the speed-up per copy, the stack size that the
+library chooses, and the speed-up at that size relative to the best size. The limits in
+training/stacked/_choose.py were fitted to this table.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ SIZES = (1, 4, 8, 16, 64)
 MOST_BYTES = 3 << 30
 ADAM = Rule.parse("Adam")
 STEPS = 1000
-"""Steps of the imagined run; no more than a few of them are trained."""
+"""Nominal length of a run; only a few steps are trained."""
 
 SECONDS = 0.4
-"""Time of one repeat of one size, at least two steps."""
+"""Seconds per repeat and size; at least two steps are run."""
 
 
 class Residual(nn.Module):
-    """A residual block with layer norm, which vmap has to run."""
+    """A residual block with layer norm, which is stacked with vmap."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -53,12 +52,12 @@ class Residual(nn.Module):
 
 
 def perceptron(width: int) -> nn.Module:
-    """Return 784-WIDTH-10."""
+    """Return a perceptron 784-WIDTH-10."""
     return nn.Sequential(nn.Linear(784, width), nn.ReLU(), nn.Linear(width, 10))
 
 
 def convolutions(channels: int, side: int) -> nn.Module:
-    """Return two convolutions with batch norm and pooling, and a linear layer."""
+    """Return a network of two convolutions with batch norm and pooling, and a linear layer."""
     layers: list[nn.Module] = []
     for before in (3, channels):
         convolution = nn.Conv2d(before, channels, 3, padding=1)
@@ -100,7 +99,7 @@ def models() -> dict[str, ModuleTask]:
 
 
 def stepper(of: ModuleTask, size: int) -> Callable[[], object]:
-    """Return a function that trains so many copies for one step."""
+    """Return a function that trains `size` copies for one step."""
     runs = [Run(ADAM, 1e-3 * (1 + i / 64), 0, STEPS, device=CPU) for i in range(size)]
     if size == 1:
         training = of.start(runs[0])
@@ -111,10 +110,10 @@ def stepper(of: ModuleTask, size: int) -> Callable[[], object]:
 
 
 def seconds_per_copy(of: ModuleTask, sizes: list[int], repeats: int) -> dict[int, float]:
-    """Return the time that a step takes each copy, by the size of the stack."""
+    """Return the seconds per step and copy, by stack size."""
     steps = {size: stepper(of, size) for size in sizes}
     for step in steps.values():
-        step()  # prepares what later steps use again
+        step()  # warms up the caches
     best: dict[int, float] = {}
     for _ in range(repeats):
         for size, step in steps.items():
@@ -149,11 +148,11 @@ def line(name: str, of: ModuleTask, repeats: int) -> str:
 @click.option("--repeats", default=5, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the table here.")
 def main(repeats: int, output: Path | None) -> None:
-    """Print how much faster copies train in stacks."""
+    """Print the speed-up of stacked training."""
     torch.set_num_threads(1)
     lines = [
         *header(),
-        f"times as fast as alone, fastest of {repeats}; MiB: parameters and activations of a copy",
+        f"speed-up per copy, fastest of {repeats}; MiB: parameters and activations per copy",
         "",
         f"{'model':<34}{'MiB':>7}{'ms':>8}{''.join(f'{n:>7}' for n in SIZES[1:])}{'rule':>7}"
         f"{'/ best':>8}",

@@ -1,9 +1,9 @@
-"""How long an optimizer step takes, beside torch.optim.Adam and the bound of memory bandwidth.
+"""Time of an optimizer step, compared with torch.optim.Adam and the memory-bandwidth bound.
 
     python benchmarks/step.py [--output FILE] [--zoo] [--repeats N] [--threads N]
 
-The repeats of all optimizers are interleaved, each with a measurement of the memory's bandwidth, so
-that a slow moment of the machine hits them alike. A ratio is the median of the repeats' ratios.
+The repeats of all optimizers are interleaved, each with a measurement of the memory bandwidth, so
+that other load on the machine affects them equally. Ratios are medians of the ratios per repeat.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from report import header
 SLOW = {"pow", "log", "drop"}
 
 TOGETHER = 6
-"""Rules measured together, each time beside torch's: all at once would not fit in memory."""
+"""Rules measured together with torch's Adam; all rules at once would not fit in memory."""
 
 
 def sizes_25m() -> list[int]:
-    """Sizes as in a residual network: 53 weights, 107 scales and shifts; 25 million in all."""
+    """Return sizes as in a residual network: 53 weights, 107 scales and shifts; 25 M in total."""
     rng = random.Random(0)
     weights = [rng.choice([36864, 65536, 147456, 262144, 524288, 589824]) for _ in range(53)]
     factor = 25_000_000 / sum(weights)
@@ -57,7 +57,7 @@ def _arrays() -> tuple[Tensor, Tensor]:
 
 
 def byte_time() -> float:
-    """Return milliseconds a byte of the best of some passes that read two arrays and write one."""
+    """Return milliseconds per byte of a pass that reads two arrays and writes one; best of five."""
     x, y = _arrays()
     times = []
     for _ in range(5):
@@ -68,7 +68,7 @@ def byte_time() -> float:
 
 
 def measure(steps: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Return milliseconds of each step, and of a byte, repeat by repeat."""
+    """Return milliseconds per step and per byte, for each repeat."""
     inner = {}
     for name, step in steps.items():
         step()
@@ -87,7 +87,7 @@ def measure(steps: dict[str, Callable[[], object]], repeats: int) -> dict[str, l
 
 
 def make(sizes: list[int], rules: list[str]) -> dict[str, Callable[[], object]]:
-    """Return a step function for each optimizer."""
+    """Return the step functions of all optimizers by name."""
     steps: dict[str, Callable[[], object]] = {}
     for label, options in {
         "torch Adam": {},
@@ -109,12 +109,12 @@ def make(sizes: list[int], rules: list[str]) -> dict[str, Callable[[], object]]:
 
 
 def traffic(name: str) -> int:
-    """Return the bytes a parameter costs at least: gradient read, parameter and state both ways."""
+    """Return the least bytes moved per parameter: gradient read, parameter and state both ways."""
     return 4 * (1 + 2 + 2 * len(Program(zoo[name].rule).slots))
 
 
 def is_slow(name: str) -> bool:
-    """Return whether arithmetic, not memory, decides: powers, logarithms and random masks."""
+    """Return whether a rule is compute-bound: it has powers, logarithms or random masks."""
     return bool(SLOW & {operator.name for operator in zoo[name].rule.operators})
 
 
@@ -131,7 +131,7 @@ def table(label: str, sizes: list[int], rules: list[str], repeats: int) -> list[
     """Return the rows of one model."""
     lines = [
         f"{label} tensors",
-        f"  {'optimizer':<24}{'ms':>9}{'least':>9}{'most':>9}"
+        f"  {'optimizer':<24}{'ms':>9}{'min':>9}{'max':>9}"
         f"{'/foreach':>10}{'/fused':>9}{'/bound':>9}{'state B':>9}",
     ]
     for start in range(0, len(rules), TOGETHER):
@@ -142,7 +142,7 @@ def table(label: str, sizes: list[int], rules: list[str], repeats: int) -> list[
 
 
 def _rows(sizes: list[int], rules: list[str], repeats: int) -> list[str]:
-    """Return the rows of a few rules, beside torch's measured with them."""
+    """Return the rows of some rules and of torch's Adam, measured together."""
     times = measure(make(sizes, rules), repeats)
     byte = times.pop("byte")
     rows = []
@@ -161,17 +161,17 @@ def _rows(sizes: list[int], rules: list[str], repeats: int) -> list[str]:
 
 
 def ratio(times: list[float], reference: list[float]) -> float:
-    """Return the median of the ratios of each repeat."""
+    """Return the median of the ratios per repeat."""
     return statistics.median(a / b for a, b in zip(times, reference, strict=True))
 
 
 @click.command()
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the tables here.")
-@click.option("--zoo", "whole_zoo", is_flag=True, help="Every zoo rule on the larger two.")
-@click.option("--repeats", default=9, show_default=True, help="Measurements; medians are shown.")
+@click.option("--zoo", "whole_zoo", is_flag=True, help="All zoo rules, on the two larger models.")
+@click.option("--repeats", default=9, show_default=True, help="Repeats; medians are shown.")
 @click.option("--threads", default=torch.get_num_threads(), show_default=True)
 def main(output: Path | None, whole_zoo: bool, repeats: int, threads: int) -> None:
-    """Print milliseconds per step, and their ratios to torch and to the bound."""
+    """Print milliseconds per step, and ratios to torch and to the bound."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     slow = slowest(repeats)
@@ -180,9 +180,9 @@ def main(output: Path | None, whole_zoo: bool, repeats: int, threads: int) -> No
         *header(),
         f"threads  {threads}; medians of {repeats} repeats, of times and of ratios;"
         f" slowest eager rule: {slow}",
-        "bound    bytes that a step must move / the memory's bandwidth at that moment; on 15 910",
-        "         parameters all is in the cache and the bound says little",
-        "*        has pow, log or drop: arithmetic decides, not memory",
+        "bound    least memory traffic of a step / memory bandwidth in the same repeat; for 15 910",
+        "         parameters all data is in the cache, and the bound is not meaningful",
+        "*        has pow, log or drop: compute-bound",
         "",
     ]
     for line in lines:

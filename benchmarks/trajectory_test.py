@@ -1,10 +1,10 @@
-"""What the trajectory test refuses: of random rules that pass the paper's screen, those that learn.
+"""Precision of the trajectory test: which of the rules that it refuses would have learned.
 
     python benchmarks/trajectory_test.py TASK [--rules 300] [--seed 7] [--output FILE]
 
-Random rules that pass the paper's descent test are all trained by the paper's protocol. A rule
-learns when its score is clearly below the loss of guessing; it is good when it beats plain SGD with
-its best learning rate, the reference in the same run.
+Random rules that pass the paper's descent test are all trained with the paper's protocol. A rule
+learns if its score is clearly below the loss of guessing; it is good if it beats SGD with its best
+learning rate, which is evaluated in the same run.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from optsmith.training import choose_stacking
 from report import header
 
 GUESSING = math.log(10)
-"""Cross entropy of ten equal chances."""
+"""Cross-entropy of guessing among ten classes."""
 
 
 def share(rules: list[Evaluation], refused: set[str]) -> str:
-    """Return how many of the rules are refused."""
+    """Return the number and the share of the rules that are refused."""
     count = sum(e.recipe in refused for e in rules)
     return f"{count} of {len(rules)} ({count / max(len(rules), 1):.1%})"
 
@@ -39,9 +39,9 @@ def share(rules: list[Evaluation], refused: set[str]) -> str:
 @click.option("--rules", "count", default=300, show_default=True)
 @click.option("--seed", default=7, show_default=True)
 @click.option("--workers", default=2, show_default=True)
-@click.option("--output", type=click.Path(path_type=Path), help="Also write it here.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the result here.")
 def main(task: str, count: int, seed: int, workers: int, output: Path | None) -> None:
-    """Print what the test would have refused."""
+    """Print which rules the test would have refused."""
     found = find_task(task)
     rules = draw(count, seed, Screen.paper())
     stages = {"search": found.preset("paper").protocol.search_stage}
@@ -62,10 +62,10 @@ def main(task: str, count: int, seed: int, workers: int, output: Path | None) ->
     lines = [
         *header(),
         f"task     {task}; {count} random rules that pass the paper's screen, seed {seed}",
-        f"refused of those that do not learn (score above {0.9 * GUESSING:.2f}): "
+        f"refused of the rules that do not learn (score above {0.9 * GUESSING:.2f}): "
         + share(others, refused),
-        f"refused of those that learn: {share(learners, refused)}",
-        f"refused of those better than SGD ({bar:.3f}): {share(good, refused)}",
+        f"refused of the rules that learn: {share(learners, refused)}",
+        f"refused of the rules better than SGD ({bar:.3f}): {share(good, refused)}",
         f"refused of the best 1 %: {share(best, refused)}",
         f"best lr at the upper edge of the grid: "
         f"{sum(e.at_edge and e.lr == 1.0 for e in trained) / count:.0%}",

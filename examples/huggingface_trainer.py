@@ -1,7 +1,7 @@
-"""A rule in Hugging Face's Trainer: `Trainer(optimizers=(optimizer, scheduler))`.
+"""Train with a rule in Hugging Face's Trainer: `Trainer(optimizers=(optimizer, scheduler))`.
 
-A tiny BERT, randomly initialised, learns to tell sentences that contain a certain word from those
-that do not; nothing is downloaded. Needs `pip install transformers accelerate`.
+A tiny, randomly initialised BERT learns to classify whether a sentence contains a given word.
+Nothing is downloaded. Requires `pip install transformers accelerate`.
 """
 
 import sys
@@ -12,7 +12,7 @@ import torch
 import optsmith
 
 try:
-    import accelerate  # noqa: F401 - Trainer needs it
+    import accelerate  # noqa: F401 - required by Trainer
     from transformers import (
         BertConfig,
         BertForSequenceClassification,
@@ -23,18 +23,18 @@ try:
     )
 except ModuleNotFoundError as error:
     print(
-        f"needs transformers and accelerate: pip install transformers accelerate "
+        f"requires transformers and accelerate: pip install transformers accelerate "
         f"({error.name} missing)",
         file=sys.stderr,
     )
     sys.exit(2)
 
 STEPS, WORDS, LENGTH = 200, 50, 12
-RULE = optsmith.zoo["cola1"].rule  # found on BERT: Adam and the cubed gradient, a tenth dropped
+RULE = optsmith.zoo["cola1"].rule  # found on BERT, CoLA
 
 
 def sentences(count, seed):
-    """Return random sentences; half of them contain word 7, which makes their label 1."""
+    """Return random sentences; half of them contain word 7 and have the label 1."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(8, WORDS, (count, LENGTH), generator=generator)
     places = torch.randint(1, LENGTH, (count,), generator=generator)
@@ -44,7 +44,7 @@ def sentences(count, seed):
 
 
 def trainer(folder):
-    """Return a Trainer with a new model and the rule."""
+    """Return a Trainer with a new model and a rule as its optimizer."""
     set_seed(0)
     config = BertConfig(
         vocab_size=WORDS,
@@ -57,7 +57,7 @@ def trainer(folder):
         attention_probs_dropout_prob=0.0,
     )
     model = BertForSequenceClassification(config)
-    # total_steps equals max_steps: both count steps of the optimizer.
+    # total_steps equals max_steps: both count optimizer steps.
     optimizer = optsmith.RuleOptimizer(model.parameters(), RULE, lr=1.0, total_steps=STEPS)
     return Trainer(
         model=model,
@@ -82,7 +82,7 @@ def trainer(folder):
 
 
 def main():
-    """Train in one go, then again from the checkpoint in the middle of the run."""
+    """Train a full run, then resume a second one from the checkpoint halfway."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         whole = trainer(folder)

@@ -1,6 +1,6 @@
-"""A rule in Lightning: `configure_optimizers` returns it with a scheduler.
+"""Train with a rule in Lightning: `configure_optimizers` returns the optimizer and a scheduler.
 
-Trains on scikit-learn's digits, then again from a checkpoint taken half-way. Needs
+Trains on scikit-learn's digits, then resumes a second run from a checkpoint halfway. Requires
 `pip install lightning scikit-learn`.
 """
 
@@ -20,7 +20,7 @@ try:
     from sklearn.datasets import load_digits
 except ModuleNotFoundError as error:
     print(
-        f"needs lightning and scikit-learn: pip install lightning scikit-learn "
+        f"requires lightning and scikit-learn: pip install lightning scikit-learn "
         f"({error.name} missing)",
         file=sys.stderr,
     )
@@ -28,7 +28,7 @@ except ModuleNotFoundError as error:
 
 EPOCHS, RULE = 20, optsmith.zoo["addsign-cd"].rule
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-warnings.filterwarnings("ignore", module="lightning")  # advice on workers and folders
+warnings.filterwarnings("ignore", module="lightning")  # hints on data workers and directories
 torch.set_num_threads(1)
 
 pixels, digits = load_digits(return_X_y=True)
@@ -55,7 +55,7 @@ class Classifier(lightning.LightningModule):
         self.log("accuracy", (self.net(x).argmax(1) == y).float().mean(), on_epoch=True)
 
     def configure_optimizers(self):
-        """Return the rule and a warm-up, one step of which is one step of the optimizer."""
+        """Return the optimizer and a warm-up schedule with one step per optimizer step."""
         steps = int(self.trainer.estimated_stepping_batches)
         optimizer = optsmith.RuleOptimizer(self.parameters(), RULE, lr=0.3, total_steps=steps)
         warmup = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, total_iters=20)
@@ -66,7 +66,7 @@ class Classifier(lightning.LightningModule):
 
 
 def run(folder, checkpoint=None):
-    """Train, from the beginning or from a checkpoint; return the model and its trainer."""
+    """Train from scratch or from a checkpoint; return the model and its trainer."""
     lightning.seed_everything(0, verbose=False)
     model = Classifier()
     trainer = lightning.Trainer(
@@ -86,7 +86,7 @@ def run(folder, checkpoint=None):
 
 
 def main():
-    """Train in one go, then again from the checkpoint in the middle of the run."""
+    """Train a full run, then resume a second one from the checkpoint halfway."""
     with tempfile.TemporaryDirectory() as folder:
         whole, trainer = run(folder)
         trainer.test(whole, DataLoader(TEST, batch_size=len(TEST)), verbose=False)
@@ -94,7 +94,7 @@ def main():
         resumed, _ = run(folder, f"{folder}/epoch={EPOCHS // 2 - 1}.ckpt")
         pairs = zip(whole.parameters(), resumed.parameters(), strict=True)
         same = all(torch.equal(a, b) for a, b in pairs)
-        print(f"resumed half-way: {'the same' if same else 'OTHER'} weights at the end")
+        print(f"resumed halfway: {'the same' if same else 'OTHER'} weights at the end")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A zoo rule beside torch's Adam in a plain training loop.
+"""Compare a zoo rule with torch's Adam in a plain training loop.
 
-The loop has what real loops have: gradients accumulated over micro-batches and clipped, a
-learning-rate scheduler, and a checkpoint from which the second half of the run is resumed. Both
-optimizers get the same grid of learning rates, chosen on validation data. The data are the 1797
-digits that scikit-learn carries (`pip install scikit-learn`).
+The loop has gradient accumulation over micro-batches, gradient clipping, a learning-rate scheduler,
+and a checkpoint from which the second half of the run is resumed. The learning rate of both
+optimizers is selected from the same grid on a validation set. The data are the 1797 digits of
+scikit-learn (`pip install scikit-learn`).
 """
 
 import io
@@ -21,11 +21,11 @@ pixels, digits = load_digits(return_X_y=True)
 x, y = torch.tensor(pixels, dtype=torch.float32) / 16, torch.tensor(digits)
 order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
 train, validation, test = order.split([1100, 300, 397])
-STEPS = EPOCHS * -(-len(train) // BATCH)  # steps of the optimizer, not micro-batches
+STEPS = EPOCHS * -(-len(train) // BATCH)  # optimizer steps, not micro-batches
 
 
 def start(name, lr, seed):
-    """Return a new model with its optimizer and scheduler (a warm-up over ten steps)."""
+    """Return a new model, its optimizer, and a scheduler with a warm-up of ten steps."""
     torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     if name == "torch Adam":
@@ -39,14 +39,14 @@ def accuracy(name, lr, seed, rows):
     """Train and return the accuracy on `rows`."""
     run = model, optimizer, scheduler = start(name, lr, seed)
     for epoch in range(EPOCHS):
-        if epoch == EPOCHS // 2:  # as if the job had ended here and been started again
+        if epoch == EPOCHS // 2:  # save and resume, as after a restart of the job
             torch.save([part.state_dict() for part in run], file := io.BytesIO())
             run = model, optimizer, scheduler = start(name, lr, seed)
             for part, state in zip(run, torch.load(io.BytesIO(file.getvalue())), strict=True):
                 part.load_state_dict(state)
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(epoch))
         for batch in train[order].split(BATCH):
-            for part in batch.chunk(2):  # micro-batches: their gradients add up
+            for part in batch.chunk(2):  # micro-batches: their gradients are accumulated
                 loss = nn.functional.cross_entropy(model(x[part]), y[part], reduction="sum")
                 (loss / len(batch)).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -1,7 +1,7 @@
-"""Train a small network that withstands attacks, then attack it with PGD, APGD and a rule.
+"""Train a small robust network, then attack it with PGD, APGD and a rule.
 
-Run it with `python examples/train_robust.py` (digits of scikit-learn, seconds), or with
-`python examples/train_robust.py mnist weights.pt` (MNIST, minutes; the weights are kept).
+Run `python examples/train_robust.py` (scikit-learn's digits, seconds), or
+`python examples/train_robust.py mnist weights.pt` (MNIST, minutes; saves the weights).
 """
 
 import sys
@@ -19,7 +19,7 @@ EPS, ARCHITECTURE, SETTINGS = {
 
 
 def images_and_labels():
-    """Return images in [0, 1] and labels: some to train on, some to attack."""
+    """Return images in [0, 1] and labels for training, and a held-out set to attack."""
     if WHAT == "mnist":
         mnist = data.load("mnist")
         pixels, labels, top = mnist.train_images[:5500], mnist.train_labels[:5500], 255
@@ -39,7 +39,7 @@ train_robust(model, *train, EPS, **SETTINGS)
 
 with torch.no_grad():
     wrong = (model(test[0]).argmax(1) != test[1]).float().mean().item()
-print(f"{len(test[1])} images that the network has not seen, changed by up to {EPS} a pixel")
+print(f"{len(test[1])} held-out images, perturbed by up to {EPS} per pixel")
 print(f"no attack          {wrong:6.1%} misclassified")
 results = {
     "PGD": pgd(model, *test, EPS, 20),
@@ -50,4 +50,4 @@ for name, result in results.items():
     print(f"{name:<18} {result.success_rate:6.1%} misclassified")
 if len(sys.argv) > 2:
     torch.save(model.state_dict(), sys.argv[2])
-    print(f'load_checkpoint("{sys.argv[2]}", "{ARCHITECTURE}") loads it')
+    print(f'load_checkpoint("{sys.argv[2]}", "{ARCHITECTURE}") loads the weights')

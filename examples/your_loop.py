@@ -1,6 +1,6 @@
-"""Find an optimizer for a training loop of your own, written as a generator that yields its loss.
+"""Search for an optimizer for your own training loop, a generator that yields the loss.
 
-Run it with `python examples/your_loop.py`, or as `optsmith search examples/your_loop.py:task`.
+Run `python examples/your_loop.py`, or `optsmith search examples/your_loop.py:task`.
 """
 
 import torch
@@ -12,7 +12,7 @@ image = torch.sin(6 * grid[:, :1]) * torch.cos(9 * grid[:, 1:])
 
 
 def picture(run: optsmith.Run):
-    """A network learns to paint a picture: position in, brightness out."""
+    """Fit an image: the network maps a position to a brightness."""
     layers = [torch.nn.Linear(2, 64), torch.nn.Tanh(), torch.nn.Linear(64, 1)]
     model = torch.nn.Sequential(*layers).to(run.device)
     optimizer = run.optimizer(model)

@@ -1,6 +1,6 @@
-"""Find an optimizer for a model of your own: a module, its data and a loss.
+"""Search for an optimizer for your own model, given as a module, its data and a loss.
 
-Run it with `python examples/your_module.py`, or as `optsmith search examples/your_module.py:task`.
+Run `python examples/your_module.py`, or `optsmith search examples/your_module.py:task`.
 """
 
 from sklearn.datasets import load_breast_cancer
