@@ -121,7 +121,8 @@ class Display(Observer):
         if not best:
             return "none yet"
         evaluation = best[0]
-        return f"{evaluation.score:.4g}  {evaluation.recipe}  (lr {evaluation.lr:.4g})"
+        score = self.tally.objective.brief(evaluation.score or 0.0)
+        return f"{score}  {evaluation.recipe}  (lr {evaluation.lr:.4g})"
 
     def counts(self) -> str:
         """Return what became of the draws that were not accepted."""

@@ -65,9 +65,7 @@ def _label(child: Child, level: Level) -> str:
     return f"? {sign} ?" if opened > 0 else f"{sign}?"
 
 
-def _button(
-    child: Child, label: str, chosen: bool, shades: _Shades, goal: Goal
-) -> Markup:
+def _button(child: Child, label: str, chosen: bool, shades: _Shades, goal: Goal) -> Markup:
     score = finite(child["score"])
     kinds = ["child"]
     kinds += ["leaf"] if child["is_leaf"] else []

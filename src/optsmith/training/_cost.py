@@ -19,8 +19,8 @@ from optsmith.task import Run, Task, seeded
 def ms_per_step(task: Task, run: Run) -> float:
     """Return the median milliseconds per step of a plain run.
 
-    Steps at which the task measures on held-out data are left out, and so is the last step, at which
-    every task measures.
+    Steps at which the task measures on held-out data are left out, and so is the last step, at
+    which every task measures.
     """
     bare: list[float] = []
     measured: list[float] = []
