@@ -8,6 +8,9 @@ from optsmith import Rule, RuleOptimizer, zoo
 
 SHAPES = ((), (1,), (3, 4), (5,))
 STEPS = 50
+REPRESENTATIVES = ("sgd", "momentum", "adam", "products1", "conv2", "citeseer")
+"""Rules for what does not depend on the rule: without state, with one slot, with two, with a decay,
+with a power, with `drop` and a division."""
 
 
 def normal(*shape, seed=0, dtype=torch.float64):

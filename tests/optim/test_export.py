@@ -183,6 +183,14 @@ def scaled(x):
     return x
 
 
+def distant(x):
+    return STEPS * x if x.dtype.is_floating_point else x
+
+
+def torchs(x, m, k):
+    return (m + x,) if x.dtype.is_floating_point else (m,)
+
+
 @pytest.fixture
 def added():
     names = []
@@ -201,7 +209,9 @@ def test_operators_of_users(tmp_path, added):
     ema = State(("average",), lambda x, m, k: (0.9 * m + 0.1 * x,))
     added(Operator("ema", 1, lambda x, m, k: m / (1 - 0.9**k), state=ema))
     added(Operator("scaled", 1, scaled))
-    rules = {"mine": Rule.parse("tanh(ema(g)) + ema(ema(g2)) + scaled(m1)")}
+    state = State(("total",), torchs, init=torch.ones_like)
+    added(Operator("total", 1, lambda x, m, k: m, state=state))
+    rules = {"mine": Rule.parse("tanh(ema(g)) + ema(ema(g2)) + scaled(m1)*total(g)")}
     params, gradients, results = train_alone(tmp_path, rules, torch.float64)
     agree(results["mine"][0], reference(rules["mine"], params, gradients)[0], 1e-12)
 
@@ -212,8 +222,11 @@ def test_what_cannot_be_exported_is_refused(added):
         export(Rule.parse("odd(g)"))
     ones = State(("memory",), lambda x, m, k: (m + x,), init=lambda x: x.new_ones(x.shape))
     added(Operator("sum", 1, lambda x, m, k: m, state=ones))
-    with pytest.raises(OptimizerError, match="does not start at zeros"):
+    with pytest.raises(OptimizerError, match="define it with def"):
         export(Rule.parse("sum(g)"))
+    added(Operator("distant", 1, distant))
+    with pytest.raises(OptimizerError, match="on its arguments and torch alone"):
+        export(Rule.parse("distant(g)"))
     with pytest.raises(OptimizerError, match="cannot be named"):
         export(Rule.parse("g"), "not a name")
 

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 import torch
-from runs import SHAPES, STEPS, assert_near, clones, gradient, optimizer, parameters, run
+from runs import (
+    REPRESENTATIVES,
+    SHAPES,
+    STEPS,
+    assert_near,
+    clones,
+    gradient,
+    optimizer,
+    parameters,
+    run,
+)
 
 import reference
 from optsmith import Rule, RuleOptimizer, zoo
@@ -49,7 +59,7 @@ def test_decoupled_weight_decay_is_adamw(dtype, foreach):
     compare("Adam", adamw, dtype, {}, weight_decay=0.2 * 0.003, decoupled=True, foreach=foreach)
 
 
-@pytest.mark.parametrize("name", zoo)
+@pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_decoupled_weight_decay_shrinks_first(name):
     params = parameters()
     shrunk = clones(params)

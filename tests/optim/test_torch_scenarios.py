@@ -8,6 +8,7 @@ import unittest
 import pytest
 import torch
 from runs import (
+    REPRESENTATIVES,
     STEPS,
     assert_near,
     assert_same,
@@ -25,7 +26,7 @@ from torch.optim.optimizer import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from optsmith import RuleOptimizer, zoo
+from optsmith import RuleOptimizer
 from optsmith.optim import _eager, _machine
 
 SEVERAL = ["adam", "momentum", "products1", "conv3", "mnist1", "lion", "rte"]
@@ -60,7 +61,7 @@ def problem(strided=False, scale=0.01):
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("maximize", [False, True])
 @pytest.mark.parametrize("way", [{}, {"foreach": True}], ids=str)
-@pytest.mark.parametrize("name", zoo)
+@pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_goes_in_the_right_direction(name, way, maximize, strided):
     weight, bias, loss = problem(strided)
     opt = optimizer([weight, bias], name, lr=1e-3, maximize=maximize, **way)
@@ -107,7 +108,7 @@ def test_weight_decay_of_a_group(decoupled):
     assert_near([p.detach() for p in params], [0.95 * start[0].detach(), start[1].detach()])
 
 
-@pytest.mark.parametrize("name", zoo)
+@pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_a_step_without_gradients_does_nothing(name):
     params = parameters()
     before = copy.deepcopy(params)
@@ -289,7 +290,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("name", zoo)
+@pytest.mark.parametrize("name", REPRESENTATIVES)
 def test_memory_of_a_step_is_a_few_chunks(name, monkeypatch):
     monkeypatch.setattr(_machine, "CHUNK", 16)
     monkeypatch.setattr(_eager, "SMALL", 0)

@@ -13,8 +13,7 @@ from optsmith.adversarial._ball import Ball, lengths
 from optsmith.adversarial._climb import Settings, climb
 from optsmith.adversarial._look import BATCH, Model, Seen
 from optsmith.adversarial._result import AttackResult
-from optsmith.optim import Program
-from optsmith.optim._program import math_dtype
+from optsmith.optim import Program, math_dtype
 from optsmith.rules import Rule
 
 
@@ -147,7 +146,7 @@ class RuleStepper:
         self, program: Program, points: Tensor, first: int, lr: float, steps: int, seed: int
     ) -> None:
         self.program, self.lr, self.steps = program, lr, steps
-        self.state = program.init(points)
+        self.state = program.init(points, copies=True)  # each image is a tensor
         self.keys = program.keys(seed, 0)
         size = points[0].numel()
         elements = torch.arange(first * size, (first + len(points)) * size, device=points.device)
@@ -158,7 +157,8 @@ class RuleStepper:
         program, dtype = self.program, math_dtype(points.dtype)
         scalars = program.tensors(program.scalars(t, self.steps, t), dtype)
         noise = program.uniforms(self.keys, t, self.elements, dtype)
-        update, self.state = program.apply(seen.slopes.to(dtype), self.state, scalars, noise)
+        slopes = seen.slopes.to(dtype)
+        update, self.state = program.apply(slopes, self.state, scalars, noise, copies=True)
         moved = points + self.lr * update.to(points.dtype)
         return ball.project(torch.where(moved.isfinite(), moved, points))
 

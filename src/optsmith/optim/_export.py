@@ -48,7 +48,9 @@ def export(rule: Rule, name: str | None = None) -> str:
         lines = _without(lines, "time")
     if not program.is_random:
         lines = _without(lines, "noise")
-    lines = [line for line in lines if not re.fullmatch(r"\s*# «/?(time|noise)»", line)]
+    lines = _without(lines, "element" if program.scope == "tensor" else "tensor")
+    marks = r"\s*# «/?(time|noise|element|tensor)»"
+    lines = [line for line in lines if not re.fullmatch(marks, line)]
     return re.sub(r"\n{4,}", "\n\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
@@ -76,8 +78,9 @@ def _tuple(names: list[str]) -> str:
 
 def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str, str]:
     """Return what goes into the template."""
-    size = 4 * len(program.slots)
     state = ", ".join(source.slots) or "none"
+    if program.scope == "element":
+        state += f" ({4 * len(program.slots)} bytes per float32 parameter)"
     unpack = [f"{_tuple(source.slots)} = state"] if source.slots else []
     unpack += [f"{_tuple(source.scalars)} = scalars"] if source.scalars else []
     unpack += [f"{_tuple(source.uniforms)} = uniforms"] if source.uniforms else []
@@ -90,7 +93,7 @@ def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str,
         "rule": str(rule),
         "version": __version__,
         "notes": textwrap.fill(
-            f"State: {state} ({size} bytes per float32 parameter); half-precision parameters have"
+            f"State: {state}; half-precision parameters have"
             f" single-precision state and arithmetic. Learning rate: it is this rule's own;"
             f" {_scale(rule)}, and try a few powers of 3 on a short run.",
             width=99,
@@ -102,6 +105,7 @@ def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str,
             [*unpack, *source.update_lines, f"return {result}, {_tuple(source.new_slots)}"]
         ).rstrip(),
         "slots": repr(program.slots),
+        "inits": _tuple(source.inits),
         "count": str(len(program.code.uniforms)),
         "total": "" if program.uses_time else " | None = None",
     }

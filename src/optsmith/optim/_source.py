@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import inspect
 import keyword
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 from optsmith._errors import OptimizerError
 from optsmith.optim._program import Program
 from optsmith.optim._trace import Instruction, Value
-from optsmith.rules._operator import zeros
-from optsmith.rules._print import ATOM, POWER, PREFIX, PRODUCT, SUM
+from optsmith.rules import ATOM, POWER, PREFIX, PRODUCT, SUM, Whole, WholeState, zeros
 
 _COMPARE = 0
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 _INFIX |= {"remainder": ("%", PRODUCT), "pow": ("**", POWER)}
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_RESERVED = {"g", "tau", "k", "torch", "math", "state", "scalars", "uniforms", "update"}
+_RESERVED = {"g", "tau", "k", "torch", "math", "state", "scalars", "uniforms", "update", "like"}
+_AVAILABLE = {"torch", "Tensor", *dir(builtins)}
 
 Fragment = tuple[str, int]
 
@@ -41,8 +44,7 @@ class Source:
         self._boolean: set[Value] = set()
         self._names: set[str] = set(_RESERVED)
         self._uses = self._count_uses()
-        if any(slot.init is not zeros for slot in self.code.slots):
-            raise OptimizerError("a state that does not start at zeros cannot be exported")
+        self.inits = [self._init(slot.init) for slot in self.code.slots]
         self.slots = [self._name(slot.name.replace(".", "_")) for slot in self.code.slots]
         self.uniforms = [self._name(f"uniform_{i}") for i in range(len(self.code.uniforms))]
         for value, name in zip(self.code.uniforms, self.uniforms, strict=True):
@@ -126,6 +128,8 @@ class Source:
             inside = ", ".join(self._argument(a, as_is=True)[0] for a in args)
             return f"torch.where({inside})", ATOM
         parts = [self._argument(a) for a in args]
+        if name == "getitem":
+            return f"{self._enclose(parts[0], ATOM)}[{parts[1][0]}]", ATOM
         if name == "neg":
             return f"-{self._enclose(parts[0], PREFIX)}", PREFIX
         if name == "add" and parts[0][0].startswith("-") and parts[0][1] == PREFIX:
@@ -135,9 +139,15 @@ class Source:
             left = self._enclose(parts[0], ATOM if binds == POWER else binds)
             return f"{left} {sign} {self._enclose(parts[1], binds + 1)}", binds
         named = [f"{n}={self._argument(a)[0]}" for n, a in instruction.kwargs]
-        if instruction.function.__module__ not in (None, "torch", "torch._tensor"):
-            helper = self._helper(instruction.function)
-            return f"{helper}({', '.join([p[0] for p in parts] + named)})", ATOM
+        function = instruction.function
+        if isinstance(function, Whole | WholeState) or not _is_torchs(function):
+            spread = ".expand_as(g)" if isinstance(function, Whole) else ""
+            if isinstance(function, Whole):
+                function = function.function
+            elif isinstance(function, WholeState):
+                function = function.update
+            text = f"{self._helper(function)}({', '.join([p[0] for p in parts] + named)})"
+            return text + spread, ATOM
         inside = ", ".join([p[0] for p in parts[1:]] + named)
         return f"{self._enclose(parts[0], ATOM)}.{name}({inside})", ATOM
 
@@ -160,6 +170,14 @@ class Source:
         text, binds = fragment
         return text if binds >= at_least else f"({text})"
 
+    def _init(self, init: Callable[..., Any]) -> str:
+        """Write how a slot starts."""
+        if init is zeros:
+            return "torch.zeros_like(like)"
+        if _is_torchs(init):
+            return f"torch.{init.__name__}(like)"
+        return f"{self._helper(init)}(like)"
+
     def _helper(self, function: Any) -> str:
         """Copy the source of a function that could not be traced."""
         name = getattr(function, "__name__", "")
@@ -167,10 +185,24 @@ class Source:
             source = textwrap.dedent(inspect.getsource(function))
         except (OSError, TypeError):
             source = ""
-        if not source.startswith("def "):
+        if not source.startswith("def ") or not _stands_alone(function):
             raise OptimizerError(
                 f"the operator function {name or function!r} cannot be exported: define it with"
                 " def, in a file, on its arguments and torch alone"
             )
-        self.helpers[name] = source
+        if self.helpers.setdefault(name, source) != source:
+            raise OptimizerError(
+                f"two operator functions named {name} cannot be exported: give them other names"
+            )
+        self._names.add(name)
         return str(name)
+
+
+def _is_torchs(function: Callable[..., Any]) -> bool:
+    return function.__module__ in (None, "torch", "torch._tensor")
+
+
+def _stands_alone(function: Any) -> bool:
+    """Return whether a function refers to nothing but its arguments, torch and Python's own."""
+    names = {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
+    return names <= _AVAILABLE and not function.__closure__

@@ -9,6 +9,7 @@ from optsmith.rules._operator import (
     format_number,
     number,
     operators,
+    zeros,
 )
 
 # isort: split
@@ -22,7 +23,7 @@ from optsmith.rules._catalogue import (
     is_built_in,
 )
 from optsmith.rules._noise import hashed, stream_key, uniform
-from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, fold, to_text
+from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, SUM, fold, to_text
 from optsmith.rules._rule import Rule
 from optsmith.rules._verify import verify
 from optsmith.rules._whole import Whole, WholeState, init_copies, over_copies
@@ -38,6 +39,7 @@ __all__ = [
     "POWER",
     "PREFIX",
     "PRODUCT",
+    "SUM",
     "UNARY",
     "Operator",
     "Parameter",
@@ -60,4 +62,5 @@ __all__ = [
     "to_text",
     "uniform",
     "verify",
+    "zeros",
 ]
