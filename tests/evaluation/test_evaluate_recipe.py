@@ -74,7 +74,7 @@ def test_a_best_learning_rate_at_the_edge_is_flagged(best, at_edge):
 @pytest.mark.parametrize(("best", "grid"), [(1e-4, 6), (1e4, 8), (0.1, 3), (1e30, 11)])
 def test_an_extended_grid_follows_the_edge_outwards(best, grid):
     task = loop_of(lambda run, step: 1 + abs(math.log10(run.lr / best)) / 10)
-    record = evaluate_recipe(task, G, replace(SEARCH, extend_grid=True))
+    record = evaluate_recipe(task, G, PROTOCOL.replace(extend_grid=True).search_stage)
     lrs = [p.lr for p in record.grid]
     assert lrs == sorted(lrs)
     assert len(lrs) == grid
