@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from optsmith.rules import Rule
 from optsmith.task import Batch, ModuleTask, Run, Task, TensorBatches, seeded
 from optsmith.training.stacked._copies import Copies
-from optsmith.training.stacked._feed import feeds
+from optsmith.training.stacked._gradients import feeds
 from optsmith.training.stacked._perceptron import Perceptron
 
 TOLERANCE = 1e-4

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from optsmith.task import ModuleTask, seeded
-from optsmith.training.stacked._feed import Feed
-from optsmith.training.stacked._gradients import Gradients
+from optsmith.training.stacked._columns import Columns
+from optsmith.training.stacked._gradients import Feed, Gradients
 from optsmith.training.stacked._perceptron import Perceptron
-from optsmith.training.stacked._rows import Columns
 from optsmith.training.stacked._vmapped import Vmapped
 
 SMALL = 1 << 12

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn.functional import cross_entropy
 
-from optsmith.training.stacked._feed import Feed
+from optsmith.training.stacked._gradients import Feed
 
 Losses = Callable[[Any, Feed], Tensor]
 """From stacked outputs and the batches to the loss of each copy."""

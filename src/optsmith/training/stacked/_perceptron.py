@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from optsmith._torch import has_forward_hooks, relu_backward, sigmoid_backward, tanh_backward
 from optsmith.task import ModuleTask, TensorBatches
-from optsmith.training.stacked._feed import Feed
-from optsmith.training.stacked._gradients import Gradients, Weights
+from optsmith.training.stacked._gradients import Feed, Gradients, Weights
 from optsmith.training.stacked._losses import slopes_of
 
 ELEMENTWISE = (

@@ -9,56 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from optsmith.optim import Backend, Plan, PlanRunner, Program, Step, uniforms
-from optsmith.rules import Rule, over_copies, stream_key
+from optsmith.optim import Backend, Plan, PlanRunner, Program, Step
+from optsmith.rules import Rule, over_copies
+from optsmith.training.stacked._columns import Columns, Shape
 
 PIECE = 1 << 18
 """Elements worked on at a time: fewer make more calls, more leave the cache."""
-
-Shape = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Which parameter each column of a matrix belongs to, and which of its elements it is.
-
-    Attributes:
-        parameters: Number of each parameter in the model.
-        shapes: Shape of each.
-    """
-
-    parameters: tuple[int, ...]
-    shapes: tuple[Shape, ...]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Number of elements of each parameter."""
-        return [torch.Size(shape).numel() for shape in self.shapes]
-
-    def __len__(self) -> int:
-        return sum(self.sizes)
-
-    def parts(self) -> list[tuple[slice, Shape]]:
-        """Return the columns of each parameter, and its shape."""
-        bounds = pairwise(accumulate(self.sizes, initial=0))
-        return [(slice(*b), shape) for b, shape in zip(bounds, self.shapes, strict=True)]
-
-    def keys(self, seeds: Sequence[int], node: int) -> list[list[int]]:
-        """Return the keys of a random operator: of each parameter, for each seed."""
-        return [[stream_key(seed, node, p) for seed in seeds] for p in self.parameters]
-
-    def uniforms(self, keys: Sequence[Sequence[int]], t: int, device: torch.device) -> Tensor:
-        """Return the numbers that optimizers of their own would draw, a row for each seed."""
-        pairs = zip(keys, self.sizes, strict=True)
-        return torch.cat(
-            [uniforms(of_seeds, t, 0, size, device) for of_seeds, size in pairs], dim=1
-        )
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from optsmith.task import Metrics, ModuleTask, Run, TensorBatches
 from optsmith.training._plain import LOOK, Trace
 from optsmith.training._stopping import BEHIND, Stopping
 from optsmith.training.stacked._copies import Copies
-from optsmith.training.stacked._feed import Feed, feeds
+from optsmith.training.stacked._gradients import Feed, feeds
 from optsmith.training.stacked._rows import RowOptimizer
 
 

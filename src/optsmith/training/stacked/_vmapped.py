@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from optsmith.task import ModuleTask
-from optsmith.training.stacked._feed import Feed
-from optsmith.training.stacked._gradients import Gradients, Weights
+from optsmith.training.stacked._gradients import Feed, Gradients, Weights
 from optsmith.training.stacked._losses import losses_of
 
 
