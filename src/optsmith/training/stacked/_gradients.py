@@ -1,4 +1,4 @@
-"""The contract of a way to compute gradients: batches in, losses and gradients of all copies out."""
+"""The contract of a way to compute the gradients of all copies of a stack."""
 
 from __future__ import annotations
 
