@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from optsmith import Rule, TaskError
+from optsmith import Operator, Rule, TaskError, operators
 from optsmith.adversarial import Ball, attack, look, pgd
 
 RULES = ["sign(g)", "g", "Adam", "m1 + m3", "attack1", "attack2", "attack3", "drop(sign(m1))"]
@@ -126,6 +126,17 @@ def test_results_depend_neither_on_batch_size_nor_on_other_images(rule):
     parts = attack(small_net(), images, labels, rule, 0.2, 5, batch_size=4, **settings)
     torch.testing.assert_close(whole.images, parts.images)
     torch.testing.assert_close(whole.losses, parts.losses)
+
+
+def test_an_image_is_a_tensor_for_operators_of_whole_tensors():
+    operators.register(Operator("unit", 1, lambda x: x / x.norm(), scope="tensor"))
+    try:
+        test_results_depend_neither_on_batch_size_nor_on_other_images("unit(m1)")
+        images, labels = some_images(3)
+        moved = attack(small_net(), images, labels, "unit(g)", 9.0, 1, lr=1e-3).images - images
+    finally:
+        operators.remove("unit")
+    assert moved.flatten(1).norm(dim=1).tolist() == pytest.approx([1e-3] * 3, rel=1e-2)
 
 
 @pytest.mark.parametrize("rule", ["sign(g)", "drop(m1)", "Adam"])

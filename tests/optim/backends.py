@@ -11,7 +11,8 @@ import torch
 from optsmith import Operator, Parameter, RuleOptimizer, State
 from optsmith.optim import Program, export
 from optsmith.screening._probe import Probe, Trajectory
-from optsmith.training.stacked._rows import Columns, RowOptimizer
+from optsmith.training.stacked._columns import Columns
+from optsmith.training.stacked._rows import RowOptimizer
 
 LR, SEED = 0.1, 3
 

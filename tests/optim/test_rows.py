@@ -9,7 +9,8 @@ from runs import REPRESENTATIVES, SHAPES, STEPS, assert_near, gradient, optimize
 from optsmith import Rule, zoo
 from optsmith.optim import baselines
 from optsmith.training.stacked import _rows
-from optsmith.training.stacked._rows import Columns, RowOptimizer
+from optsmith.training.stacked._columns import Columns
+from optsmith.training.stacked._rows import RowOptimizer
 
 LRS = (0.01, 0.1, 0.003, 0.02)
 SEEDS = (0, 0, 5, 5)

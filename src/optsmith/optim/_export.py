@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import re
 import textwrap
@@ -13,10 +12,7 @@ from optsmith._version import __version__
 from optsmith._zoo import zoo
 from optsmith.optim._program import Program
 from optsmith.optim._source import Source
-from optsmith.rules import Rule, _noise
-
-_FUNCTIONS = (_noise.mix, _noise.stream_key, _noise.hashed, _noise.uniform)
-"""What a random rule needs besides."""
+from optsmith.rules import Rule, noise_source
 
 
 def class_name(rule: Rule) -> str:
@@ -87,7 +83,6 @@ def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str,
     result = source.result
     if program.code.result.is_scalar:
         result = f"torch.zeros_like(g) + {result}"
-    noise = [inspect.getsource(f) for f in _FUNCTIONS]
     return {
         "name": name,
         "rule": str(rule),
@@ -99,7 +94,7 @@ def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str,
             width=99,
         ),
         "helpers": "\n\n".join([*source.helpers.values(), ""]) if source.helpers else "",
-        "noise functions": f"_MASK = {_noise._MASK:#X}\n\n\n" + "\n\n".join(noise),
+        "noise functions": noise_source(),
         "scalars": _indent([*source.scalar_lines, f"return {_tuple(source.scalars)}"]).rstrip(),
         "update": _indent(
             [*unpack, *source.update_lines, f"return {result}, {_tuple(source.new_slots)}"]

@@ -22,7 +22,7 @@ from optsmith.rules._catalogue import (
     definitions,
     is_built_in,
 )
-from optsmith.rules._noise import hashed, stream_key, uniform
+from optsmith.rules._noise import hashed, noise_source, stream_key, uniform
 from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, SUM, fold, to_text
 from optsmith.rules._rule import Rule
 from optsmith.rules._verify import verify
@@ -55,6 +55,7 @@ __all__ = [
     "hashed",
     "init_copies",
     "is_built_in",
+    "noise_source",
     "number",
     "operators",
     "over_copies",

@@ -6,6 +6,7 @@ resumed runs, independent of the order of evaluation.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,3 +44,9 @@ def uniform(key: Tensor | int, step: Tensor | int, elements: Tensor) -> Tensor:
     """
     bits: Tensor = hashed(key, step, elements)
     return bits.float() * 2.0**-24
+
+
+def noise_source() -> str:
+    """Return the source of these functions, for files that need torch alone."""
+    functions = (mix, stream_key, hashed, uniform)
+    return f"_MASK = {_MASK:#X}\n\n\n" + "\n\n".join([inspect.getsource(f) for f in functions])
