@@ -1,6 +1,6 @@
 """Adversarial attacks on image classifiers (update rules, PGD, APGD), and robust networks."""
 
-from optsmith.adversarial._apgd import apgd
+from optsmith.adversarial._apgd import ApgdStepper, apgd
 from optsmith.adversarial._architectures import Architecture, architectures
 from optsmith.adversarial._attack import attack, pgd
 from optsmith.adversarial._ball import Ball, check_ball
@@ -13,6 +13,7 @@ from optsmith.adversarial._result import AttackResult
 from optsmith.adversarial._training import train_robust
 
 __all__ = [
+    "ApgdStepper",
     "Architecture",
     "AttackResult",
     "Ball",

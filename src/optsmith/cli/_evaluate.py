@@ -31,7 +31,7 @@ def evaluate(
 ) -> None:
     """Compare rules and baselines on TASK at full length, each with its learning rate tuned.
 
-    RULE is a rule, a zoo name, or a baseline such as torch:adam, torch:sgd+cosine or pgd.
+    RULE is a rule, a zoo name, or a baseline such as torch:adam, torch:sgd+cosine, pgd or apgd.
     """
     from rich.console import Console
 

@@ -13,6 +13,9 @@ from optsmith.optim import is_baseline
 from optsmith.study import Study
 from optsmith.task import Metric
 
+NO_LR = "none"
+"""Learning rate of a recipe that has none."""
+
 
 def result_console() -> Console:
     """Return the console for results: as wide as the terminal, or wide enough for a file."""
@@ -70,14 +73,24 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
             mark + e.recipe,
             e.status.value if e.score is None else comparison.objective.text(e.score, e.spread),
             *(_metric(comparison.metric(name), e.metrics.get(name, ())) for name in names),
-            "" if e.lr is None else f"{e.lr:.4g}{'*' if e.at_edge else ''}",
+            _lr_cell(e),
             _number(e.ms_per_step, ".2f"),
             _number(e.state_bytes, ".0f"),
             style="" if is_baseline(e.recipe) else "bold",
         )
+    notes = []
     if any(e.at_edge for e in comparison.rows):
-        table.caption = "* at the edge of the grid: a better learning rate may lie beyond"
+        notes.append("* at the edge of the grid: a better learning rate may lie beyond")
+    if without := [e.recipe for e in comparison.rows if _lr_cell(e) == NO_LR]:
+        notes.append(f"{NO_LR}: {', '.join(without)} has no learning rate")
+    table.caption = "\n".join(notes) or None
     return table
+
+
+def _lr_cell(evaluation: Evaluation) -> str:
+    if evaluation.lr is None:  # empty when none was found, which leaves no score either
+        return "" if evaluation.score is None else NO_LR
+    return f"{evaluation.lr:.4g}{'*' if evaluation.at_edge else ''}"
 
 
 def _metric_names(comparison: Comparison) -> list[str]:

@@ -11,7 +11,7 @@ import torch
 from optsmith.evaluation._evaluation import Evaluation, Status
 from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._requests import Request, Requests, serve
-from optsmith.optim import Recipe
+from optsmith.optim import Recipe, has_lr
 from optsmith.task import Run, Stage, Task
 from optsmith.training import (
     NOT_FINITE,
@@ -99,7 +99,12 @@ def _evaluation(
         Run(recipe, best.lr, seed, stage.steps, stage.final, device) for seed in stage.seeds
     )
     traces = yield Request(runs, Stopping(task.objective))
-    record = replace(record, lr=best.lr, at_edge=at_edge, ms_per_step=_step_time(task, runs, stage))
+    record = replace(
+        record,
+        lr=best.lr if has_lr(recipe) else None,
+        at_edge=at_edge,
+        ms_per_step=_step_time(task, runs, stage),
+    )
     return _scored(record, task, stage, traces)
 
 

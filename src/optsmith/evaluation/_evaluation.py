@@ -48,7 +48,7 @@ class Evaluation:
         recipe: The text of the rule, or the name of the baseline.
         status: How it ended.
         score: Mean over the seeds; None unless the status is `ok` or `rejected`.
-        lr: The best learning rate; None when the grid found none.
+        lr: The best learning rate; None when the grid found none, or the recipe has none.
         at_edge: Whether that is the first or last of the grid: a better one may lie beyond.
         grid: Every learning rate tried.
         seeds: The seeds that made the score; never the one that chose the learning rate.

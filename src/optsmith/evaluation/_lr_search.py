@@ -11,7 +11,7 @@ import torch
 from optsmith.evaluation._evaluation import GridPoint
 from optsmith.evaluation._requests import Request, Requests
 from optsmith.evaluation._size import unit_lr
-from optsmith.optim import Recipe
+from optsmith.optim import Recipe, has_lr
 from optsmith.task import Objective, Run, Stage, Task
 from optsmith.training import Stopping
 
@@ -20,6 +20,9 @@ MOST_EXTENSIONS = 8
 
 COARSE = tuple(10 ** (exponent / 2) for exponent in range(-5, 2))
 """First grid of `auto`, in units of the rate at which updates are as large as the weights."""
+
+UNUSED = 0.0
+"""Learning rate of runs whose recipe has none."""
 
 FINE = 10**0.25
 """Factor between the best rate of that grid and its neighbours in the second one."""
@@ -43,6 +46,8 @@ def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> Requ
     search = _Search(task, recipe, stage, device)
     if stage.lr is not None:
         return Tuned((), GridPoint(stage.lr, None))
+    if not has_lr(recipe):
+        return Tuned((), GridPoint(UNUSED, None))
     unit = unit_lr(task, recipe, stage, device) if stage.lr_search == "auto" else None
     lrs = stage.lrs if unit is None else [unit * factor for factor in COARSE]
     (points,) = yield from search.points(lrs, [stage.lr_seed], halving=stage.lr_search != "grid")

@@ -12,7 +12,7 @@ from optsmith.optim._export import export
 from optsmith.optim._optimizer import RuleOptimizer
 from optsmith.optim._plan import Plan, Step
 from optsmith.optim._program import Program, math_dtype
-from optsmith.optim._recipe import Recipe, build, form_of, parse_recipe, state_bytes
+from optsmith.optim._recipe import Recipe, build, form_of, has_lr, parse_recipe, state_bytes
 from optsmith.optim._roles import Parameters, decay_groups, parameters_of, roles, with_roles
 from optsmith.optim._runner import PlanRunner
 from optsmith.optim._uniforms import uniforms
@@ -33,6 +33,7 @@ __all__ = [
     "decay_groups",
     "export",
     "form_of",
+    "has_lr",
     "is_baseline",
     "math_dtype",
     "parameters_of",

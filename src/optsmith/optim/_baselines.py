@@ -20,6 +20,12 @@ _TORCH = "torch:"
 PGD = "pgd"
 """Projected gradient descent, what attacks are measured against; the projection is the task's."""
 
+APGD = "apgd"
+"""Auto-PGD, run by attack tasks themselves: it needs the loss of each image."""
+
+ADAPTIVE = "adaptive"
+"""The schedule of `apgd`, which adapts its own step sizes and has no learning rate."""
+
 MUON = "muon"
 """Muon for hidden matrices, AdamW for the rest: it has to know the roles of parameters."""
 
@@ -77,11 +83,11 @@ class RuleForm:
 class Baseline:
     """A known optimizer with a learning-rate schedule.
 
-    `str` gives `torch:adam+cosine` for torch's own, and `pgd+cosine`.
+    `str` gives `torch:adam+cosine` for torch's own, `pgd+cosine`, and `apgd`.
 
     Attributes:
         optimizer: A name such as `adam`.
-        schedule: `constant`, `linear` or `cosine`.
+        schedule: `constant`, `linear` or `cosine`; `adaptive` for `apgd` alone.
     """
 
     optimizer: str
@@ -89,12 +95,16 @@ class Baseline:
 
     @classmethod
     def parse(cls, text: str) -> Baseline:
-        """Return the baseline that `torch:adam`, `torch:adam+linear` or `pgd` names.
+        """Return the baseline that `torch:adam`, `torch:adam+linear`, `pgd` or `apgd` names.
 
         Raises:
             TaskError: There is no such optimizer or schedule.
         """
+        if text == APGD:
+            return cls(APGD, ADAPTIVE)
         optimizer, _, schedule = text.removeprefix(_TORCH).partition("+")
+        if optimizer == APGD:
+            raise TaskError(f'"{text}" must be "apgd": it adapts its own step sizes')
         for name, known in ((optimizer, _OPTIMIZERS), (schedule or "constant", _SCHEDULES)):
             if name not in known:
                 hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
@@ -112,14 +122,22 @@ class Baseline:
             total_steps: Length of the run.
 
         Raises:
-            TaskError: It needs roles, which are those of a module or of groups with a `role`.
+            TaskError: It needs roles, which are those of a module or of groups with a `role`, or it
+                is `apgd`, which is not an optimizer.
         """
+        if not self.has_lr:
+            raise TaskError(f"{self} attacks images and trains nothing: only attack tasks run it")
         kind, settings = _OPTIMIZERS[self.optimizer]
         given = params if self.optimizer == MUON else parameters_of(params)
         optimizer = kind(given, lr=lr, **settings)  # type: ignore[arg-type, call-arg]
         if self.schedule != "constant":
             _schedule(optimizer, _SCHEDULES[self.schedule], total_steps)
         return optimizer
+
+    @property
+    def has_lr(self) -> bool:
+        """Whether there is a learning rate to tune."""
+        return self.schedule != ADAPTIVE
 
     def as_rule(self) -> RuleForm | None:
         """Return the rule that does the same, up to rounding; None when there is none."""
@@ -132,13 +150,13 @@ class Baseline:
         return RuleForm(Rule.parse(whole), scale, weight_decay, Rule.parse(decay))
 
     def __str__(self) -> str:
-        suffix = "" if self.schedule == "constant" else f"+{self.schedule}"
-        return f"{'' if self.optimizer == PGD else _TORCH}{self.optimizer}{suffix}"
+        suffix = "" if self.schedule in ("constant", ADAPTIVE) else f"+{self.schedule}"
+        return f"{'' if self.optimizer in (PGD, APGD) else _TORCH}{self.optimizer}{suffix}"
 
 
 def is_baseline(text: str) -> bool:
     """Return whether a recipe's text is that of a baseline."""
-    return text.startswith(_TORCH) or text.partition("+")[0].strip() == PGD
+    return text.startswith(_TORCH) or text.partition("+")[0].strip() in (PGD, APGD)
 
 
 def with_schedules(*optimizers: str) -> Mapping[str, Baseline]:

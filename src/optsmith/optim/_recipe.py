@@ -28,6 +28,11 @@ def form_of(recipe: Recipe) -> RuleForm | None:
     return recipe.as_rule() if isinstance(recipe, Baseline) else RuleForm(recipe)
 
 
+def has_lr(recipe: Recipe) -> bool:
+    """Return whether a recipe has a learning rate to tune; `apgd` has none."""
+    return not isinstance(recipe, Baseline) or recipe.has_lr
+
+
 def build(
     recipe: Recipe, params: Parameters, lr: float, total_steps: int, seed: int = 0
 ) -> Optimizer:

@@ -140,11 +140,18 @@ class _Columns:
             tag("td", score, class_="number"),
             tag("td", whisker, class_="whiskers", style=place),
             metrics,
-            tag("td", shortest(row.get("lr")), edge, class_="number"),
+            tag("td", _lr(row), edge, class_="number"),
             tag("td", shortest(row.get("n")), class_="number"),
             tag("td", significant(row.get("ms_per_step"), 2), class_="number"),
             tag("td", shortest(row.get("state_bytes")), class_="number"),
         ]
+
+
+def _lr(row: Row) -> Content:
+    """Return the learning rate; a row with a score but no rate is a recipe without one."""
+    if row.get("lr") is None and row["status"] == "ok":
+        return tag("abbr", "none", title="It has no learning rate.")
+    return shortest(row.get("lr"))
 
 
 def _banner(words: str, columns: int) -> Markup:

@@ -10,11 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from optsmith._errors import TaskError
-from optsmith.adversarial import Ball, check_ball, check_images, check_labels, look
-from optsmith.optim import with_schedules
+from optsmith.adversarial import (
+    ApgdStepper,
+    Ball,
+    Seen,
+    check_ball,
+    check_images,
+    check_labels,
+    look,
+)
+from optsmith.optim import Baseline, has_lr, with_schedules
 from optsmith.task._base import Run, Task, Training
 from optsmith.task._metric import PERCENT, Metric, Objective
-from optsmith.task._protocol import Preset, Protocol
+from optsmith.task._protocol import FINAL_LR_SEEDS, SEARCH_LR_SEEDS, Preset, Protocol
 
 LRS = (0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 """The paper's grid."""
@@ -27,21 +35,28 @@ class AttackTask(Task):
 
     The step is `x <- Proj(x + lr * rule(gradient))`, as in `optsmith.attack`, from a random point
     of the ball. The signal is the share of all images that are misclassified after a step. A run
-    has some of the images, and its seed says which: seeds that follow each other have other images,
-    so the mean over seeds is the share among all of them.
+    has some of the images, and its seed says which: consecutive seeds have disjoint images, so the
+    mean over seeds is the share among all of them.
 
-    Three sets of images are never mixed: those that choose a learning rate, those that score a rule
-    during a search, and those of the final evaluation. Rules are compared with PGD and Adam.
+    Four sets of images are never mixed: those that tune learning rates during a search, those that
+    score rules during a search, those that tune learning rates for the final evaluation, and those
+    of the final evaluation.
+
+    Rules are compared with PGD, Adam and APGD. APGD (`apgd`) adapts a step size per image by its
+    losses instead of having a learning rate, so the task runs it without an optimizer; its score is
+    measured in the same way, after the last step.
 
     Args:
         model: Maps images in [0, 1] to logits.
-        search: Images and labels for the search; the first of them, up to a third, choose learning
-            rates, also those of the final evaluation.
+        search: Images and labels other than those of the final evaluation. In their order, `2 *
+            images` tune learning rates during a search, `2 * final_images` tune them for the final
+            evaluation, but a third of all at most in either case, and the rest scores rules during
+            a search.
         final: Images and labels of the final evaluation.
         eps: Radius of the ball.
         norm: `linf` or `l2`.
-        images: Images of a run during a search.
-        final_images: Images of a run of the final evaluation.
+        images: Images per run during a search.
+        final_images: Images per run of the final evaluation, also of the runs that tune for it.
         presets: Named settings; by default the paper's and shorter ones.
         name: For records.
         description: One line for people.
@@ -50,7 +65,7 @@ class AttackTask(Task):
         TaskError: Images, labels or a setting make no sense.
     """
 
-    baselines = with_schedules("pgd", "adam")
+    baselines = MappingProxyType({**with_schedules("pgd", "adam"), "apgd": Baseline.parse("apgd")})
     metrics = MappingProxyType(
         {
             "success at any step": Metric("success at any step", unit=PERCENT),
@@ -82,22 +97,20 @@ class AttackTask(Task):
             shown = 1 if pixels.dtype == torch.uint8 else len(pixels)
             check_images(_unit(pixels[:shown]), labels[:shown])
         if len(search[0]) < 3:
-            raise TaskError("a search needs at least 3 images: to choose with, and to score with")
+            raise TaskError("an attack task needs at least 3 images for the search")
         self.model = copy.deepcopy(model).cpu().eval().requires_grad_(False)
         self.eps, self.norm = eps, norm
         self.images, self.final_images = images, final_images
-        tuning = min(2 * max(images, final_images), len(search[0]) // 3)
-        self.tuning: Pair = (search[0][:tuning], search[1][:tuning])
-        self.search: Pair = (search[0][tuning:], search[1][tuning:])
+        third = len(search[0]) // 3
+        first = min(2 * images, third)
+        second = first + min(2 * final_images, third)
+        self.tuning, self.final_tuning, self.search = (
+            (search[0][rows], search[1][rows])
+            for rows in (slice(first), slice(first, second), slice(second, None))
+        )
         self.final = final
         self.objective = Objective("success rate", "maximize", "last", PERCENT)
         self.presets = attack_presets() if presets is None else presets
-        stages = [
-            stage
-            for preset in self.presets.values()
-            for stage in (preset.protocol.search_stage, preset.protocol.final_stage)
-        ]
-        self.tuning_seeds = frozenset(seed for stage in stages for seed in stage.lr_seeds)
         self.name, self.description = name, description
         self.usage = (
             "from optsmith import attack\n\n"
@@ -109,11 +122,14 @@ class AttackTask(Task):
 
     def pick(self, run: Run) -> Pair:
         """Return the images of a run and their labels."""
-        if run.seed in self.tuning_seeds:
+        size = self.final_images if run.final or run.seed in FINAL_LR_SEEDS else self.images
+        if run.seed in FINAL_LR_SEEDS:
+            pixels, labels = self.final_tuning
+        elif run.seed in SEARCH_LR_SEEDS:
             pixels, labels = self.tuning
         else:
             pixels, labels = self.final if run.final else self.search
-        count, size = len(labels), self.final_images if run.final else self.images
+        count = len(labels)
         blocks = max(1, round(count / size))
         at = run.seed % blocks
         rows = slice(at * count // blocks, (at + 1) * count // blocks)
@@ -127,20 +143,15 @@ class AttackTask(Task):
             model = copy.deepcopy(model).to(run.device)
         ball = Ball(originals, self.eps, self.norm)
         points = ball.random(run.generator())
-        # What an optimizer subtracts from this is added to the image: an ascent, by the letter.
-        lacking = nn.Parameter(originals - points)
-        optimizer = run.optimizer([lacking])
+        stepper = (
+            OptimizerStepper(run, points, ball)
+            if has_lr(run.recipe)
+            else ApgdStepper(points, self.eps, run.steps)
+        )
         seen = look(model, points, labels)
         fooled = seen.fooled
         for t in range(1, run.steps + 1):
-            before = lacking.detach().clone()
-            lacking.grad = seen.gradients
-            optimizer.step()
-            with torch.no_grad():
-                # An update that is not finite leaves the pixel as it is.
-                moved = torch.where(lacking.isfinite(), lacking, before)
-                points = ball.project(originals - moved)
-                lacking.copy_(originals - points)
+            points = stepper.step(t, points, seen, ball)
             seen = look(model, points, labels, gradient=t < run.steps)
             fooled = fooled | seen.fooled
             yield seen.fooled.float().mean()
@@ -152,12 +163,40 @@ class AttackTask(Task):
         }
 
 
+class OptimizerStepper:
+    """Stepper that applies the optimizer of a run.
+
+    Args:
+        run: The run.
+        points: Starting points.
+        ball: Where the points must stay.
+    """
+
+    def __init__(self, run: Run, points: Tensor, ball: Ball) -> None:
+        # The optimizer subtracts its update from this, which adds it to the image: an ascent.
+        self.lacking = nn.Parameter(ball.centres - points)
+        self.optimizer = run.optimizer([self.lacking])
+
+    def step(self, t: int, points: Tensor, seen: Seen, ball: Ball) -> Tensor:
+        """Return the points after step t."""
+        before = self.lacking.detach().clone()
+        self.lacking.grad = seen.gradients
+        self.optimizer.step()
+        with torch.no_grad():
+            # An update that is not finite leaves the pixel as it is.
+            moved = torch.where(self.lacking.isfinite(), self.lacking, before)
+            points = ball.project(ball.centres - moved)
+            self.lacking.copy_(ball.centres - points)
+        return points
+
+
 def attack_presets() -> Mapping[str, Preset]:
     """Return the presets of attacks.
 
-    `paper` has 20 steps, 400 images for the grid and 12 times 400 for the score, and in the end 100
-    steps on 10 times 1000 images. `quick` has fewer images and shorter runs in the end, and places
-    learning rates by the size of the rule's updates. `smoke` only shows that it runs.
+    `paper` tunes with 20 steps on 400 images and scores with 20 steps on 12 times 400; the final
+    evaluation tunes with 100 steps on 1000 images, and has 100 steps on 10 times 1000. `quick` has
+    fewer images, a shorter final evaluation, and places learning rates by the size of the rule's
+    updates. `smoke` only shows that it runs.
     """
     paper = Protocol(
         lrs=LRS,

@@ -13,8 +13,8 @@ PAPER_LRS = (0.0006, 0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 
 # Disjoint by construction: what chooses a learning rate never scores, what scores in the search
 # never appears in the final evaluation.
-_SEARCH_LR_SEEDS, _SEARCH_SEED = (0, 999_999), 1
-_FINAL_LR_SEEDS, _FINAL_SEED = (1_000_000, 1_999_999), 1_000_001
+SEARCH_LR_SEEDS, _SEARCH_SEED = (0, 999_999), 1
+FINAL_LR_SEEDS, _FINAL_SEED = (1_000_000, 1_999_999), 1_000_001
 SHORTEST = 100
 """Steps that a run needs to say something about a longer one, as in the paper."""
 
@@ -85,7 +85,7 @@ class Protocol:
             protocol=self,
             tune_steps=self.proxy_steps,
             steps=self.steps,
-            lr_seeds=_SEARCH_LR_SEEDS,
+            lr_seeds=SEARCH_LR_SEEDS,
             seeds=tuple(range(_SEARCH_SEED, _SEARCH_SEED + self.score_seeds)),
             threshold=self.threshold,
         )
@@ -97,7 +97,7 @@ class Protocol:
             protocol=self,
             tune_steps=self.tune_steps or self.proxy_steps,
             steps=self.final_steps,
-            lr_seeds=_FINAL_LR_SEEDS,
+            lr_seeds=FINAL_LR_SEEDS,
             seeds=tuple(range(_FINAL_SEED, _FINAL_SEED + self.final_seeds)),
             final=True,
         )
