@@ -122,13 +122,14 @@ class AttackTask(Task):
 
     def pick(self, run: Run) -> Pair:
         """Return the images of a run and their labels."""
-        size = self.final_images if run.final or run.seed in FINAL_LR_SEEDS else self.images
-        if run.seed in FINAL_LR_SEEDS:
-            pixels, labels = self.final_tuning
-        elif run.seed in SEARCH_LR_SEEDS:
-            pixels, labels = self.tuning
+        if run.seed in SEARCH_LR_SEEDS:
+            (pixels, labels), size = self.tuning, self.images
+        elif run.seed in FINAL_LR_SEEDS:
+            (pixels, labels), size = self.final_tuning, self.final_images
+        elif run.final:
+            (pixels, labels), size = self.final, self.final_images
         else:
-            pixels, labels = self.final if run.final else self.search
+            (pixels, labels), size = self.search, self.images
         count = len(labels)
         blocks = max(1, round(count / size))
         at = run.seed % blocks
