@@ -14,7 +14,7 @@ PROTOCOL = Protocol(
 
 
 def quadratic(run: Run):
-    """Walks down a bowl: loss = |w|^2 / 2, from a start that the seed decides."""
+    """Minimizes |w|^2 / 2 from a random start."""
     w = torch.randn(3, requires_grad=True)
     optimizer = run.optimizer([w])
     for _ in range(run.steps):

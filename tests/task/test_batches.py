@@ -1,4 +1,4 @@
-"""Batches of every kind reach the model, and their examples are counted once each."""
+"""Batches of every type: forward pass, number of examples, device transfer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Two = namedtuple("Two", "x y")
 
 
 class Encoding(UserDict):
-    """Like the BatchEncoding of transformers, which moves itself in place."""
+    """Like the BatchEncoding of transformers, whose `to` works in place."""
 
     moved = 0
 
@@ -34,7 +34,7 @@ class Encoding(UserDict):
 
 
 class Graph:
-    """Like the Data of PyTorch Geometric: its length is not its size."""
+    """Like the Data of PyTorch Geometric, whose length is not the number of examples."""
 
     def __init__(self, x, y):
         self.x, self.y, self.device = x, y, None
@@ -101,7 +101,7 @@ PIECES = [slice(0, 8), slice(8, 12), slice(12, 20)]  # of unequal sizes
 
 
 def pieces(kind):
-    """Return data to train on, in whole batches, and test data in unequal ones."""
+    """Return training data in equal batches and test data in unequal batches."""
     train = [kind(X[i : i + 16], Y[i : i + 16]) for i in (0, 16, 32)]
     return train, [kind(TEST_X[piece], TEST_Y[piece]) for piece in PIECES]
 
@@ -271,7 +271,7 @@ def test_only_pairs_of_tensors_are_stacked():
     forward = Task.from_module(
         plain, (X, Y), mse_loss, protocol=PROTOCOL, forward=lambda model, batch: model(batch[0])
     )
-    with pytest.raises(NotStackableError, match="a way of its own"):
+    with pytest.raises(NotStackableError, match="forward overrides how"):
         footprint(forward, CPU)
 
 
@@ -279,8 +279,8 @@ BAD = {
     "a tensor for every key": {"x": X, "name": "rows"},
     r"different lengths: \[48, 48, 3\]": (X, Y, torch.ones(3)),
     "48 inputs but 3 targets": (X, torch.ones(3)),
-    "not numbers": torch.tensor(1.0),
-    "no data": torch.ones(0, 4),
+    "not 0-dim tensors": torch.tensor(1.0),
+    "data is empty": torch.ones(0, 4),
 }
 
 

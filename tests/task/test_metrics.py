@@ -1,4 +1,4 @@
-"""Metrics say themselves what they are, and that is how they are printed everywhere."""
+"""Metrics: units, directions, and how they are printed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_accuracy_is_a_share():
 
 
 def test_units_are_declared_not_guessed():
-    """A name says nothing: of two metrics called accuracy one has a unit."""
+    """The unit does not depend on the name."""
     assert Metric("accuracy").text(0.75) == "0.7500"
     assert Metric("time", unit="s", direction="minimize").text(2.5, 0.5) == "2.5000 ± 0.5000 s"
     assert Objective("success", "maximize", "last", "%").brief(0.7416) == "74.16 %"
@@ -110,7 +110,7 @@ def test_a_terminal_prints_scores_and_metrics_in_their_units():
     assert "loss at the end" not in text  # secondary
     assert "success rate 74.2 % against 50 %" in shown.verdict("m1")
     other = printed(comparison(Objective(), {}, loss=(1.0, 2.0)))
-    assert "1.5000 ± 0.7071" in other  # not declared: a number, and shown
+    assert "1.5000 ± 0.7071" in other  # not declared: shown without a unit
 
 
 def test_a_study_keeps_what_is_declared_and_its_page_prints_it(tmp_path):

@@ -1,4 +1,4 @@
-"""What module tasks can be told besides: other data in the end, prepared inputs and the like."""
+"""Options of module tasks: refit, prepare, measure_size, check_every, sparing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def run(**changes) -> Run:
 
 
 def numbered(*bounds: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Examples that are their own number, so that it can be seen which are used."""
+    """Return examples that are their own index, which shows the examples that were used."""
     numbers = torch.arange(*bounds, dtype=torch.float32)[:, None]
     return numbers, numbers
 
 
 class Noted(nn.Linear):
-    """Writes down the examples that it sees: while training, and while measured."""
+    """Records the examples of its forward passes, in training and in evaluation mode."""
 
     seen: dict[bool, list[list[int]]]
 
@@ -141,7 +141,7 @@ def test_a_task_with_every_option_keeps_the_contract():
 BAD = {
     "measure_size must be at least 1, not 0": {"measure_size": 0},
     "check_every must be at least 1, not 0": {"check_every": 0},
-    "there is none": {"refit": line_data()},
+    "refit needs validation data": {"refit": line_data()},
 }
 
 

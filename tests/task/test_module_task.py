@@ -23,7 +23,7 @@ def losses(task, **changes) -> list[float]:
 
 
 def test_a_module_trains_as_a_plain_loop_does():
-    """Spelled out once, so that the library's loop has something to be compared with."""
+    """The reference loop is written out here."""
     x, y = line_data()
     torch.manual_seed(5)
     model = nn.Linear(4, 1)
@@ -102,22 +102,22 @@ def test_dictionaries_of_inputs_reach_the_model_whole():
 
 BAD = {
     "inputs but": lambda: line_with((torch.ones(3, 4), torch.ones(2, 1))),
-    "no data": lambda: line_with((torch.ones(0, 4), torch.ones(0, 1))),
-    "read once only": lambda: line_with(iter([])),
+    "data is empty": lambda: line_with((torch.ones(0, 4), torch.ones(0, 1))),
+    "read only once": lambda: line_with(iter([])),
     "pair of tensors": lambda: line_with(3),
     "batch_size must be": lambda: line(batch_size=0),
-    "needs a metric": lambda: line(validation=line_data()),
-    "a function that makes one": lambda: Task.from_module(3, line_data(), mse_loss, steps=5),
-    "give one of": lambda: line(steps=10),
+    "also needs a metric": lambda: line(validation=line_data()),
+    "a function that returns one": lambda: Task.from_module(3, line_data(), mse_loss, steps=5),
+    "give exactly one of": lambda: line(steps=10),
     "generator function": lambda: Task.from_function(lambda run: None, steps=3),
-    "must increase": lambda: Protocol(lrs=(1, 0.1), proxy_steps=1, steps=1, final_steps=1),
-    "positive numbers": lambda: Protocol(lrs=(0,), proxy_steps=1, steps=1, final_steps=1),
+    "must be in increasing order": lambda: PROTOCOL.replace(lrs=(1, 0.1)),
+    "must be positive and finite": lambda: PROTOCOL.replace(lrs=(0,)),
     "steps must be": lambda: Protocol(proxy_steps=1, steps=0, final_steps=1),
     "tune_steps must be": lambda: PROTOCOL.replace(tune_steps=0),
-    "at most 999998 seeds": lambda: PROTOCOL.replace(score_seeds=10**6),
+    "must be at most 999998": lambda: PROTOCOL.replace(score_seeds=10**6),
     "has no preset": lambda: line().preset("slow"),
     '"minimize" or "maximize"': lambda: Objective(direction="up"),
-    'the "mean" or the "last"': lambda: Objective(over="best"),
+    'over must be "mean" or "last"': lambda: Objective(over="best"),
 }
 
 
@@ -162,6 +162,4 @@ def test_a_proxy_is_a_tenth_but_not_too_short_to_say_something(steps, proxy):
 def test_a_function_names_its_task():
     task = bowl(name=None)
     assert task.name == "quadratic"
-    assert task.description == (
-        "Walks down a bowl: loss = |w|^2 / 2, from a start that the seed decides."
-    )
+    assert task.description == "Minimizes |w|^2 / 2 from a random start."

@@ -44,7 +44,7 @@ def test_the_stage_of_a_candidate_is_the_search_s_unless_it_asks_for_something()
 def test_a_fidelity_is_a_share_of_the_length_of_at_least_one_step(fidelity, lengths):
     stage = PROTOCOL.search_stage.at(fidelity)
     assert (stage.tune_steps, stage.steps) == lengths
-    assert stage.threshold is None  # that is one of whole runs
+    assert stage.threshold is None  # the threshold applies to full runs
     assert stage.seeds == PROTOCOL.search_stage.seeds
 
 
@@ -68,7 +68,7 @@ def test_a_fixed_learning_rate_goes_with_the_rest():
     [
         ({"budget": 0}, "budget must be at least 1, not 0"),
         ({"proposals": 0}, "proposals must be at least 1, not 0"),
-        ({"dedupe": "all"}, 'dedupe is one of none, equal, scale, not "all"'),
+        ({"dedupe": "all"}, 'dedupe must be one of none, equal, scale, not "all"'),
     ],
 )
 def test_a_preset_that_makes_no_sense_is_refused(changes, says):

@@ -33,7 +33,7 @@ def signal(task, recipe="g", **changes) -> list[float]:
 
 
 def by_hand(change, batch=16, recipe="g"):
-    """Train as a plain loop does, with something done to the gradients before each step."""
+    """Return the losses of a plain loop that changes the gradients before each step."""
     x, y = line_data()
     torch.manual_seed(5)
     model = net()
@@ -99,7 +99,7 @@ def test_a_group_without_decay_has_none_of_the_recipe_s_either():
     run = Run(parse_recipe("torch:adamw"), 0.05, 5, 9)
     train_once(task_of(groups=decay_groups, weight_decay=0.2), run)
     found = {(g["role"], g["weight_decay"]) for g in run.built[0].param_groups}
-    # The last layer has one output: a vector.
+    # The last layer has one output, so its weight is a vector.
     assert found == {("hidden", 0.01), ("vector", 0.0)}
 
 
@@ -147,7 +147,7 @@ def test_mixed_precision_by_autocast():
 
 
 def test_half_precision_needs_a_gpu():
-    with pytest.raises(TaskError, match='"fp16" needs a CUDA device, not cpu; "bf16" does not'):
+    with pytest.raises(TaskError, match='"fp16" needs a CUDA device, not cpu; use "bf16"'):
         signal(task_of(precision="fp16"))
 
 
@@ -169,7 +169,7 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_tasks_with_a_setting_keep_the_contract_and_are_not_stacked(name):
     task = task_of(**{name: SETTINGS[name]})
-    with pytest.raises(NotStackableError, match="are not stacked"):
+    with pytest.raises(NotStackableError, match="mixed precision are not supported"):
         footprint(task, torch.device("cpu"))
     check_task(task)
 
@@ -177,15 +177,15 @@ def test_tasks_with_a_setting_keep_the_contract_and_are_not_stacked(name):
 BAD = {
     "clip_norm must be positive, not 0": {"clip_norm": 0},
     "clip_norm must be positive, not nan": {"clip_norm": float("nan")},
-    "accumulate must be a whole number from 1, not 0": {"accumulate": 0},
-    "accumulate must be a whole number from 1, not 1.5": {"accumulate": 1.5},
+    "accumulate must be an integer of at least 1, not 0": {"accumulate": 0},
+    "accumulate must be an integer of at least 1, not 1.5": {"accumulate": 1.5},
     "weight_decay must be 0 or more, not -1": {"weight_decay": -1},
-    'precision is "bf16", "fp16" or None, not "int8"': {"precision": "int8"},
-    "groups is a function": {"groups": [{"params": []}]},
-    "forward is a function": {"forward": 3},
+    'precision must be "bf16", "fp16" or None, not "int8"': {"precision": "int8"},
+    "groups must be a function": {"groups": [{"params": []}]},
+    "forward must be a function": {"forward": 3},
     'no setting "clipnorm"; did you mean "clip_norm"?': {"clipnorm": 1.0},
     'no setting "colour"': {"colour": "red"},
-    "a metric is an optsmith.Metric or a function": {"metric": 3},
+    "a metric must be an optsmith.Metric or a function": {"metric": 3},
 }
 
 
@@ -202,7 +202,7 @@ def test_what_makes_no_sense_is_said(message):
         (lambda m: m.parameters(), "a list of dicts"),
         (lambda m: [], "a list of dicts"),
         (lambda m: 3, "a list of dicts"),
-        (lambda m: [{"params": m.parameters(), "lr": 0.1}], "cannot have an lr of its own"),
+        (lambda m: [{"params": m.parameters(), "lr": 0.1}], "cannot set lr"),
     ],
 )
 def test_groups_that_make_no_sense_are_said(groups, message):

@@ -1,4 +1,4 @@
-"""Tasks: what is trained, how it is scored, and the named ones."""
+"""Tasks: models with their training data, objective and protocol, and the registry of them."""
 
 from optsmith.task._attack import AttackTask
 from optsmith.task._base import Metrics, ResumableTraining, Run, Task, Training, check_device

@@ -1,4 +1,4 @@
-"""The contract of a task: what is trained, and what signal it gives."""
+"""The abstract base class of tasks, and the description of one training run."""
 
 from __future__ import annotations
 
@@ -30,35 +30,36 @@ Training = Generator[Signal, None, Metrics | None]
 
 
 class ResumableTraining(Generator[Signal, None, Metrics | None]):
-    """A training run, as `Task.start` returns it, that can be saved and continued.
+    """A training run returned by `Task.start` that supports checkpoints.
 
-    The state of torch's generators is saved and restored by the caller.
+    The caller saves and restores the state of torch's generators.
     """
 
     @abstractmethod
     def save(self) -> dict[str, Any]:
-        """Return its state after the last step: tensors, numbers, text, and containers of these."""
+        """Return the state after the last step: tensors, numbers, strings and containers."""
 
     @abstractmethod
     def load(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state of the same run; called before the first step.
+        """Restore a state saved by the same run; called before the first step.
 
-        It may draw from torch's generators, which the caller restores afterwards.
+        This may advance torch's generators; the caller restores them afterwards.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One training run that a task is asked for.
+    """The settings of one training run.
 
     Attributes:
-        recipe: What trains.
-        lr: Its learning rate.
-        seed: Seed of everything random: weights, order of the data, masks. torch's generator is
-            seeded with it before the run starts, and put back after.
-        steps: Optimizer steps.
-        final: Whether this is the final evaluation, which may use what a search must not see.
-        device: Where to train.
+        recipe: The rule or baseline that trains the model.
+        lr: The learning rate.
+        seed: Seed of the initial weights, the data order and random masks. torch's generators are
+            seeded with it before the run and restored afterwards.
+        steps: Number of optimizer steps.
+        final: Whether this is the final evaluation, which may use held-out data.
+        device: The device to train on.
+        built: The optimizers that the run has created.
     """
 
     recipe: Recipe
@@ -70,52 +71,54 @@ class Run:
     built: list[Optimizer] = field(default_factory=list, compare=False, repr=False)
 
     def optimizer(self, params: Parameters) -> Optimizer:
-        """Return the run's optimizer.
+        """Return a new optimizer for the run.
 
         Args:
-            params: A module, parameters, named parameters, or groups of them. Recipes that treat
-                parameters by their role need a module, or groups with a `role`.
+            params: A module, parameters, named parameters or parameter groups. Recipes that depend
+                on the roles of parameters need a module, or groups with a `role`.
         """
         optimizer = build(self.recipe, params, self.lr, self.steps, self.seed)
         self.built.append(optimizer)
         return optimizer
 
     def generator(self) -> torch.Generator:
-        """Return a generator of the run's own, on the CPU, for orders of data and the like."""
+        """Return a new CPU generator with the run's seed, for example to shuffle data."""
         return torch.Generator().manual_seed(self.seed)
 
 
 def check_device(device: str) -> None:
-    """Check that torch can train there.
+    """Check that torch can allocate tensors on a device.
 
     Raises:
-        TaskError: It cannot.
+        TaskError: The device is unknown or not available.
     """
     try:
         torch.zeros(1, device=device)
     except Exception as error:
         reason = str(error).partition("\n")[0][:200]
         raise TaskError(
-            f'"{device}" is not a device that torch has here ({reason}); cpu is'
+            f'the device "{device}" is not available to torch ({reason}); use cpu'
         ) from None
 
 
 class Task(ABC):
-    """What is trained and how it is scored.
+    """A model with its training data and the way it is scored.
 
-    A task is read-only once made: runs may happen in other processes, in any order, any number of
-    times, and the same run gives the same signal. It can be pickled by cloudpickle.
+    A task is immutable after construction: runs may be executed in other processes, in any order
+    and repeatedly, and equal runs give equal signals. A task can be pickled with cloudpickle.
 
     Attributes:
-        name: For records and messages.
-        description: One line for people.
-        objective: What a score is.
-        presets: Named settings; `quick` is the default, `paper` and `smoke` are usual.
-        baselines: What rules are compared with, by name.
-        metrics: What it measures at the end of a run, by name; those that are not declared are
-            numbers without a unit.
-        applied: What a step does with the rule's value, as a sentence.
-        usage: Python code that uses a rule, with `{rule}` and `{lr}` in it; empty: an optimizer's.
+        name: Name used in records and messages.
+        description: Description in one line.
+        objective: Definition of a score.
+        presets: Presets by name; `quick` is the default, most tasks also have `paper` and `smoke`.
+        baselines: Optimizers that rules are compared with, by name.
+        metrics: Metrics measured at the end of a final run, by name. Metrics that are not declared
+            are reported without a unit.
+        applied: Sentence that says how a step applies the rule's value.
+        usage: Template of Python code that uses a rule, with the fields `{rule}` and `{lr}`; if
+            empty, code that constructs an optimizer is shown.
+        source: How a command names the task; set by `find_task`.
     """
 
     name: str
@@ -126,23 +129,24 @@ class Task(ABC):
     metrics: Mapping[str, Metric] = MappingProxyType({})
     applied: str = "Each step subtracts the learning rate times this from the parameters."
     usage: str = ""
+    source: str = ""
 
     @abstractmethod
     def start(self, run: Run) -> Training:
-        """Train once, as a generator.
+        """Return a generator that trains the model once.
 
-        Yields after each of `run.steps` optimizer steps: the signal at that step as a number or a
-        0-dim tensor (which need not be waited for), or None where nothing was measured; at least
-        the last step has one. It may be closed at any step. Returns what was measured at the end,
-        by name, or None; measures on held-out data only when `run.final`. A `ResumableTraining`
-        can be saved too.
+        The generator yields after each of `run.steps` optimizer steps: the signal at that step as a
+        number or a 0-dim tensor (which avoids waiting for the device), or None if nothing was
+        measured. The last step must have a signal. The generator may be closed at any step. It
+        returns the final metrics by name, or None; it measures on held-out data only if
+        `run.final`. A `ResumableTraining` also supports checkpoints.
         """
 
     def preset(self, name: str) -> Preset:
         """Return a preset by name.
 
         Raises:
-            TaskError: There is none of that name.
+            TaskError: There is no preset of that name.
         """
         if name not in self.presets:
             raise TaskError(
@@ -150,7 +154,7 @@ class Task(ABC):
             )
         return self.presets[name]
 
-    # Set where the two are defined, so that they have the signatures of what they make.
+    # Assigned where the classes are defined, so that each has the signature of its class.
     from_module: ClassVar[type[ModuleTask]]
     from_function: ClassVar[type[FunctionTask]]
 
@@ -160,11 +164,11 @@ T = TypeVar("T")
 
 
 def checked(make: Callable[P, T], name: str) -> Callable[P, T]:
-    """Return a function that makes a task, and says what may be meant by an unknown setting.
+    """Return a constructor that suggests the closest setting when given an unknown one.
 
     Args:
-        make: The class of the task.
-        name: What the function is called.
+        make: The task's class.
+        name: The name of the constructor.
     """
     signature = inspect.signature(make)
 

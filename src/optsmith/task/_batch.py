@@ -1,4 +1,4 @@
-"""One batch of any kind: how a model is called with it, its size, and its device."""
+"""Functions of one batch of any type: forward pass, number of examples and device transfer."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from optsmith._errors import TaskError
 
 Batch = Any
 Forward = Callable[[nn.Module, Batch], Any]
-"""Calls a model with a batch."""
+"""A function that calls a model with a batch and returns the output."""
 
 
 def is_pair(batch: Batch) -> bool:
-    """Return whether a batch is (inputs, targets): a tuple or list of two."""
+    """Return whether a batch is a pair (inputs, targets): a tuple or list of length two."""
     return isinstance(batch, tuple | list) and len(batch) == 2
 
 
 def call_model(model: nn.Module, batch: Batch) -> Any:
-    """Return a model's output: of the inputs of a pair, else of the whole batch.
+    """Return a model's output for the inputs of a pair, or for the whole batch otherwise.
 
     A mapping, such as the `BatchEncoding` of a tokenizer, is passed as keyword arguments.
     """
@@ -32,19 +32,19 @@ def call_model(model: nn.Module, batch: Batch) -> Any:
 
 
 def target_of(batch: Batch) -> Any:
-    """Return what outputs are compared with: the targets of a pair, else the whole batch."""
+    """Return the targets of a pair, or the whole batch otherwise."""
     return batch[1] if is_pair(batch) else batch
 
 
 def size_of(batch: Batch) -> int:
     """Return the number of examples in a batch.
 
-    That of its targets, if it is a pair; its `num_graphs`, `batch_size` or `num_nodes`, if it has
-    one; the length of a tensor; the size of the first item of a mapping or sequence that has one;
-    its `len`.
+    The first that applies: the length of a tensor; the attribute `num_graphs`, `batch_size` or
+    `num_nodes`; the size of the first item of a mapping or sequence that has one, starting with
+    the targets of a pair; `len`.
 
     Raises:
-        TaskError: It has none of these.
+        TaskError: None of these applies.
     """
     size = _size(batch)
     if size is None:
@@ -74,7 +74,7 @@ def _size(item: Any) -> int | None:
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], item: Any) -> Any:
-    """Return mappings, tuples, named tuples and lists with every tensor replaced."""
+    """Return nested mappings, tuples and lists with a function applied to every tensor."""
     if isinstance(item, Tensor):
         return function(item)
     if isinstance(item, Mapping):
@@ -86,11 +86,11 @@ def map_tensors(function: Callable[[Tensor], Tensor], item: Any) -> Any:
 
 
 def to_device(item: Any, device: torch.device) -> Any:
-    """Return a batch on a device; the batch itself is left as it is."""
+    """Return a batch moved to a device; the original is not modified."""
     if isinstance(item, Tensor):
         return item.to(device, non_blocking=True)
     if callable(getattr(item, "to", None)):
-        # A copy, as those of transformers and PyTorch Geometric move in place.
+        # A copy, because the batches of transformers and PyTorch Geometric move in place.
         return copy.copy(item).to(device)
     if isinstance(item, Mapping):
         return {key: to_device(value, device) for key, value in item.items()}

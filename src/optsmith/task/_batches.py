@@ -1,4 +1,4 @@
-"""Data in the form that tasks read: tensors in memory, or any loader."""
+"""Conversion of users' data to sources of batches."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from optsmith.task._tensors import TensorBatches
 
 
 class RefitBatches:
-    """Data of which a search holds some out, and final runs nothing.
+    """A source of batches with different training data in search runs and final runs.
 
     Args:
-        held: What a search trains on.
-        whole: What final runs train on.
+        held: Training data of search runs.
+        whole: Training data of final runs.
     """
 
     def __init__(self, held: Batches, whole: Batches) -> None:
         self.held, self.whole = held, whole
 
     def train(self, run: Run, per_step: int = 1, position: Position | None = None) -> Reader:
-        """Return the batches of a run."""
+        """Return a reader of a run's batches."""
         return (self.whole if run.final else self.held).train(run, per_step, position)
 
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
-        """Yield once what a search trains on."""
+        """Iterate once over the training data of search runs."""
         return self.held.once(device, most)
 
 
@@ -42,17 +42,17 @@ def batches(
     prepare: Prepare | None = None,
     measure_size: int = TensorBatches.MEASURE,
 ) -> Batches:
-    """Return data in the form that tasks read.
+    """Return a source of batches for a user's data.
 
     Args:
-        data: Tensors in memory, which are batched here: a pair of tensors (inputs, targets), one
-            tensor, a tuple or mapping of tensors; or an iterable of batches of any kind.
-        batch_size: Examples per batch, for tensors.
-        prepare: Applied to the inputs of each batch.
-        measure_size: Examples per batch when all are measured on, for tensors.
+        data: Tensors in memory, which are split into batches: a pair (inputs, targets), one tensor,
+            or a tuple or mapping of tensors. Or an iterable of batches of any type.
+        batch_size: Examples per training batch, for tensors.
+        prepare: Function applied to the inputs of each batch.
+        measure_size: Examples per batch in evaluation, for tensors.
 
     Raises:
-        TaskError: It is neither.
+        TaskError: The data has another type.
     """
     if _in_memory(data) or (isinstance(data, tuple) and data and all(map(_in_memory, data))):
         return TensorBatches(data, batch_size, prepare, measure_size)
@@ -61,8 +61,8 @@ def batches(
     if isinstance(data, Iterable):
         return LoaderBatches(data, prepare)
     raise TaskError(
-        "data is a pair of tensors (inputs, targets), other tensors in memory, or a loader of"
-        " batches"
+        "data must be a pair of tensors (inputs, targets), other tensors in memory, or an iterable"
+        " of batches"
     )
 
 

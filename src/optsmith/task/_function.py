@@ -1,4 +1,4 @@
-"""Tasks from any training loop, written as a generator."""
+"""Tasks defined by a training loop written as a generator function."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from optsmith.task._protocol import Preset, Protocol, presets_for
 
 
 class FunctionTask(Task):
-    """Trains as a generator function does.
+    """A task whose training loop is a generator function.
 
     Args:
-        function: Called with a `Run`; makes its model, takes `run.optimizer(model)`, trains
-            for `run.steps` steps and yields the signal after each, as `Task.start` says. Given
-            `run.seed`, everything in it is deterministic.
+        function: Called with a `Run`. It creates the model, gets an optimizer from
+            `run.optimizer(model)`, trains for `run.steps` steps and yields the signal after each
+            step, see `Task.start`. It must be deterministic given `run.seed`.
         steps: Optimizer steps of a full run.
-        objective: What the score is; by default the mean of a signal that is a training loss.
-        protocol: How recipes are scored; by default made from `steps`.
-        presets: Named settings, instead of both.
-        metrics: What the function returns at the end, if it has a unit or a direction; others are
-            numbers without a unit.
-        name: For records; by default the function's name.
-        description: One line for people; by default the function's docstring.
+        objective: Definition of a score; by default the mean of the training loss.
+        protocol: How recipes are scored; derived from `steps` by default.
+        presets: Presets by name, instead of `steps` or `protocol`.
+        metrics: Declarations of the metrics that the function returns; metrics that are not
+            declared are reported without a unit.
+        name: Name of the task; by default the function's name.
+        description: Description in one line; by default the first line of the function's docstring.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class FunctionTask(Task):
     ) -> None:
         if not inspect.isgeneratorfunction(function):
             raise TaskError(
-                "Task.from_function takes a generator function: one that yields its training loss"
-                " after each step"
+                "Task.from_function takes a generator function that yields its training loss after"
+                " each step"
             )
         self.function = function
         self.objective = objective or Objective()
@@ -54,7 +54,7 @@ class FunctionTask(Task):
         self.description = description or (inspect.getdoc(function) or "").partition("\n")[0]
 
     def start(self, run: Run) -> Training:
-        """Start the function."""
+        """Return the function's generator for a run."""
         return self.function(run)
 
 
@@ -68,19 +68,19 @@ def choose_presets(
     objective: Objective,
     **settings: Any,
 ) -> Mapping[str, Preset]:
-    """Return a task's presets from whichever of the three ways its user gave.
+    """Return a task's presets, given exactly one of `steps`, `protocol` and `presets`.
 
     Raises:
-        TaskError: None was given, or more than one.
+        TaskError: None of them was given, or more than one.
     """
-    if sum(given is not None for given in (steps, protocol, presets)) != 1:
-        raise TaskError("give one of steps, protocol and presets")
-    if presets is not None:
-        return presets
-    # A universal threshold exists for losses and accuracies only (10 and 20 %).
+    given = [value for value in (steps, protocol, presets) if value is not None]
+    if len(given) != 1:
+        raise TaskError("give exactly one of steps, protocol and presets")
+    (chosen,) = given
+    if isinstance(chosen, Mapping):
+        return chosen
+    if isinstance(chosen, Protocol):
+        return {"quick": Preset(protocol=chosen, budget=64), "paper": Preset(protocol=chosen)}
+    # Rejection thresholds that suit any loss (10) and any accuracy (20 %).
     threshold = 10.0 if objective.direction == "minimize" else 0.2
-    if steps is not None:
-        return presets_for(steps, threshold=threshold, **settings)
-    if protocol is None:
-        raise TaskError("give one of steps, protocol and presets")
-    return {"quick": Preset(protocol=protocol, budget=64), "paper": Preset(protocol=protocol)}
+    return presets_for(chosen, threshold=threshold, **settings)

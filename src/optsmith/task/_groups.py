@@ -1,4 +1,4 @@
-"""Parameter groups of a module task, and the weight decay that is the task's own."""
+"""Parameter groups and weight decay of module tasks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from optsmith._errors import TaskError
 from optsmith.optim import Parameters, with_roles
 
 Groups = Callable[[nn.Module], Iterable[Mapping[str, Any]]]
-"""From a model to parameter groups, as torch's optimizers take them."""
+"""A function from a model to parameter groups in the format of torch's optimizers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The parameters of a run.
+    """The trainable parameters of a run.
 
     Attributes:
-        params: What recipes train.
-        decayed: Parameters with an L2 penalty, and how large it is.
+        params: Parameters or groups to pass to the optimizer.
+        decayed: Pairs of a parameter and its L2 penalty.
     """
 
     params: Parameters
@@ -29,18 +29,18 @@ class Trained:
 
 
 def trained(model: nn.Module, groups: Groups | None, weight_decay: float) -> Trained:
-    """Return what is trained of a model.
+    """Return the trainable parameters of a model.
 
-    Groups have roles, and no decay, which the task adds itself; but a group with none stays so, for
-    recipes with a decay of their own, such as AdamW.
+    Roles are added to the groups and weight decay is removed, because the task adds the L2 penalty
+    itself. Only a weight decay of 0 is kept: it disables the decay of recipes such as AdamW.
 
     Args:
         model: The model.
-        groups: Its parameter groups; None: no groups.
-        weight_decay: L2 penalty of parameters whose group has none of its own.
+        groups: Function that returns the parameter groups, or None for no groups.
+        weight_decay: L2 penalty of parameters whose group does not set one.
 
     Raises:
-        TaskError: These are not groups, or they set a learning rate.
+        TaskError: The groups are malformed, or set a learning rate.
     """
     if groups is None:
         every = model.parameters() if weight_decay else ()
@@ -63,8 +63,8 @@ def _checked(groups: Any) -> list[Mapping[str, Any]]:
     found = list(groups) if isinstance(groups, Iterable) else []
     if not found or not all(isinstance(group, Mapping) and "params" in group for group in found):
         raise TaskError(
-            'groups returns parameter groups: a list of dicts, each with "params" and settings'
+            'groups must return parameter groups: a list of dicts, each with a key "params"'
         )
     if any("lr" in group for group in found):
-        raise TaskError("a parameter group cannot have an lr of its own: it is searched for")
+        raise TaskError("a parameter group cannot set lr, because the learning rate is tuned")
     return found

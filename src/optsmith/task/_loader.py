@@ -1,4 +1,4 @@
-"""Batches of any loader."""
+"""Batches from a data loader."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from optsmith.task._source import Position, Prepare, Reader, prepared
 
 
 class LoaderBatches:
-    """Any iterable of batches, such as a DataLoader, begun anew when it ends.
+    """Batches from any iterable, such as a DataLoader, restarted at the end of each epoch.
 
-    torch's generator is seeded for each run, so a DataLoader shuffles alike for equal seeds.
+    torch's generator is seeded for each run, so a DataLoader shuffles equally for equal seeds.
 
     Args:
-        loader: The iterable; it must be possible to iterate over it again.
-        prepare: Applied to the inputs of each batch, or to one that is not a pair, on the device.
+        loader: The iterable. It must support repeated iteration.
+        prepare: Function applied on the device to the inputs of each batch, or to the whole batch
+            if it is not a pair.
     """
 
     def __init__(self, loader: Iterable[Batch], prepare: Prepare | None = None) -> None:
         if isinstance(loader, Iterator):
-            raise TaskError("the data can be read once only: give a list or a DataLoader")
+            raise TaskError(
+                "the data is an iterator, which can be read only once: pass a list or a DataLoader"
+            )
         self.loader, self.prepare = loader, prepare
 
     def train(self, run: Run, per_step: int = 1, position: Position | None = None) -> Reader:
-        """Return the batches of a run."""
+        """Return a reader of a run's batches."""
         count = run.steps * per_step
         return _LoaderReader(self.loader, count, self.prepare, run.device, position)
 
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
-        """Yield everything once, or whole batches until there are `most` examples."""
+        """Iterate once over the data, or over whole batches until at least `most` examples."""
         done = 0
         for batch in self.loader:
             if most is not None and done >= most:
@@ -44,10 +47,10 @@ class LoaderBatches:
 
 
 class _LoaderReader:
-    """A loader's batches, epoch after epoch.
+    """Reads a loader's batches epoch by epoch.
 
-    An epoch can be found again: a loader that shuffles by torch's generator does so alike from the
-    state that the generator had when the epoch began.
+    An epoch can be repeated: a loader that shuffles with torch's generator gives the same order
+    from the generator state at the start of the epoch.
     """
 
     def __init__(
@@ -61,8 +64,8 @@ class _LoaderReader:
         self._loader, self._prepare, self._device = loader, prepare, device
         self._left = count
         self._epoch: Iterator[Batch] | None = None
-        self._taken = 0  # batches of this epoch
-        self._began = random_state(device)  # before this epoch
+        self._taken = 0  # batches read in this epoch
+        self._began = random_state(device)  # at the start of this epoch
         if position is not None:
             self._go_to(position)
 
@@ -103,7 +106,7 @@ class _LoaderReader:
         try:
             return next(self._epoch)  # type: ignore[arg-type]
         except StopIteration:
-            raise TaskError("there is no data to train on") from None
+            raise TaskError("the training data is empty") from None
 
     def position(self) -> Position:
         return {"left": self._left, "taken": self._taken, "began": self._began}

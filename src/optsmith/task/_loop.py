@@ -1,4 +1,4 @@
-"""The training loop of module tasks, which can be saved and continued."""
+"""The training loop of module tasks, with checkpoints."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True, slots=True)
 class StepSettings:
-    """How a module task makes an optimizer step from batches.
+    """Settings of an optimizer step of a module task.
 
     Attributes:
-        clip_norm: Largest norm of all gradients together; None: they are not clipped.
-        accumulate: Batches per step, whose gradients are averaged.
-        weight_decay: L2 penalty: this times the weights is added to their gradients.
-        precision: `bf16` or `fp16`: mixed precision by autocast; None: as the model is.
+        clip_norm: Maximum norm of the gradients of all parameters; None disables clipping.
+        accumulate: Batches per step; their gradients are averaged.
+        weight_decay: L2 penalty: the weights times this are added to the gradients.
+        precision: `bf16` or `fp16` for mixed precision with autocast; None keeps the model's.
 
     Raises:
-        TaskError: A setting makes no sense.
+        TaskError: A setting is invalid.
     """
 
     clip_norm: float | None = None
@@ -46,28 +46,28 @@ class StepSettings:
         if self.clip_norm is not None and not self.clip_norm > 0:
             raise TaskError(f"clip_norm must be positive, not {self.clip_norm}")
         if not isinstance(self.accumulate, int) or self.accumulate < 1:
-            raise TaskError(f"accumulate must be a whole number from 1, not {self.accumulate}")
+            raise TaskError(f"accumulate must be an integer of at least 1, not {self.accumulate}")
         if not self.weight_decay >= 0:
             raise TaskError(f"weight_decay must be 0 or more, not {self.weight_decay}")
         if self.precision not in (None, *_DTYPES):
-            raise TaskError(f'precision is "bf16", "fp16" or None, not "{self.precision}"')
+            raise TaskError(f'precision must be "bf16", "fp16" or None, not "{self.precision}"')
 
     def autocast(self, device: torch.device) -> AbstractContextManager[Any]:
-        """Return the context of forward passes."""
+        """Return the autocast context of forward passes."""
         if self.precision is None:
             return nullcontext()
         return torch.autocast(device.type, _DTYPES[self.precision])
 
     def scaler(self, device: torch.device) -> torch.amp.GradScaler | None:
-        """Return what keeps small gradients in half precision from vanishing, if that is needed.
+        """Return a gradient scaler for `fp16`, which prevents underflow; None otherwise.
 
         Raises:
-            TaskError: Half precision is not supported on the device.
+            TaskError: The device does not support `fp16`.
         """
         if self.precision != "fp16":
             return None
         if device.type != "cuda":
-            raise TaskError(f'precision="fp16" needs a CUDA device, not {device}; "bf16" does not')
+            raise TaskError(f'precision="fp16" needs a CUDA device, not {device}; use "bf16" there')
         return torch.amp.GradScaler(device.type)
 
 
@@ -86,7 +86,7 @@ class ModuleTraining(ResumableTraining):
         self._over = False
 
     def send(self, _: None) -> Signal:
-        """Take a step and return its signal; at the end, raise what was measured."""
+        """Take a step and return its signal; after the last step, stop with the final metrics."""
         if self._over:
             raise StopIteration
         parts = self._parts = self._parts or _Parts(self._task, self._run)
@@ -106,23 +106,23 @@ class ModuleTraining(ResumableTraining):
         raise kind if value is None else value
 
     def save(self) -> dict[str, Any]:
-        """Return its state: model, optimizer, and position in the data."""
+        """Return a checkpoint: model, optimizer, gradient scaler and position in the data."""
         if self._parts is None:
-            raise TaskError("a run that has not begun has nothing to save")
+            raise TaskError("a run cannot be saved before its first step")
         return {"step": self._step, **self._parts.save()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
+        """Restore a checkpoint."""
         self._step, self._parts = state["step"], _Parts(self._task, self._run, state)
 
 
 class _Parts:
-    """What a run is made of: the model, its optimizer and its data.
+    """The model, optimizer and data reader of a run.
 
     Args:
         task: The task.
         run: The run.
-        state: Where it was saved; None: at the start.
+        state: The checkpoint to restore; None starts a new run.
     """
 
     def __init__(self, task: ModuleTask, run: Run, state: Mapping[str, Any] | None = None) -> None:
@@ -150,8 +150,8 @@ class _Parts:
         }
 
     def step(self) -> Tensor:
-        """Take an optimizer step; return the loss before it."""
-        self.model.zero_grad()  # the optimizer's would import torch.compile first: seconds
+        """Take an optimizer step and return the loss before it."""
+        self.model.zero_grad()  # the optimizer's own method imports torch.compile: seconds
         count = self.settings.accumulate
         losses = [self._backward(next(self.data), count) for _ in range(count)]
         if self.scaler is not None:
@@ -178,7 +178,7 @@ class _Parts:
 
 
 def _save_model(model: nn.Module) -> dict[str, Any]:
-    """Return what may change while a model is trained: weights, buffers and plain attributes."""
+    """Return what training may change: parameters, buffers and attributes of simple types."""
     return {
         "tensors": {name: tensor.detach() for name, tensor in _tensors(model)},
         "attributes": {
@@ -202,10 +202,12 @@ def _load_model(model: nn.Module, state: Mapping[str, Any]) -> None:
             if not isinstance(value, Tensor) or not isinstance(old, Tensor):
                 vars(module)[key] = value
             elif not torch.equal(old, on_device := value.to(old.device)):
-                vars(module)[key] = on_device  # others may share one that has not changed
+                vars(module)[key] = (
+                    on_device  # an unchanged tensor may be shared, so it is not replaced
+                )
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield parameters and all buffers, of which a state_dict has only the persistent ones."""
+    """Yield parameters and all buffers; a state_dict has only the persistent buffers."""
     yield from model.named_parameters()
     yield from model.named_buffers()

@@ -1,4 +1,4 @@
-"""What is measured: metrics, their units and directions, and the objective of a search."""
+"""Metrics with their units and directions, and the objective of a search."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from optsmith._errors import TaskError
 
 Direction = Literal["minimize", "maximize"]
 Measure = Callable[[Any, Any], Any]
-"""From an output and what it is compared with to one number, a mean over examples."""
+"""A function of an output and a target that returns one number, the mean over examples."""
 
 PERCENT = "%"
-"""The unit of shares: values from 0 to 1, printed from 0 to 100."""
+"""The unit of fractions: values from 0 to 1, printed from 0 to 100."""
 
 
 def factor_of(unit: str) -> float:
-    """Return what values are multiplied by when they are printed in a unit."""
+    """Return the factor by which values are multiplied when printed in a unit."""
     return 100.0 if unit == PERCENT else 1.0
 
 
@@ -31,27 +31,21 @@ def _text(value: float, spread: float, unit: str) -> str:
     return f"{value * factor:.{decimals}f}{around}{f' {unit}' if unit else ''}"
 
 
-def _brief(value: float, unit: str) -> str:
-    return f"{value * factor_of(unit):.4g}{f' {unit}' if unit else ''}"
-
-
 def _check_direction(direction: str) -> None:
     if direction not in ("minimize", "maximize"):
-        raise TaskError(f'a direction is "minimize" or "maximize", not "{direction}"')
+        raise TaskError(f'direction must be "minimize" or "maximize", not "{direction}"')
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Something that a task measures: what it is called, and how it is read.
-
-    Called with an output and what it is compared with, it returns one number.
+    """A metric of a task. Calling it with an output and a target returns its value.
 
     Attributes:
-        name: For people, such as "accuracy".
-        function: Measures it; None when the task does so itself.
-        unit: Printed after values; `%` is for shares, which are printed from 0 to 100.
-        direction: Whether smaller or larger is better.
-        secondary: Whether a terminal leaves it out when there are others to show.
+        name: Display name, such as "accuracy".
+        function: Function of an output and a target; None if the task computes the metric itself.
+        unit: Unit printed after values. Values in `%` are fractions, printed from 0 to 100.
+        direction: Whether smaller or larger values are better.
+        secondary: Whether terminal output omits the metric if there are others.
     """
 
     name: str
@@ -68,22 +62,24 @@ class Metric:
         _check_direction(self.direction)
 
     def __call__(self, output: Any, target: Any) -> Any:
-        """Measure once."""
+        """Return the metric's value for an output and a target."""
         if self.function is None:
-            raise TaskError(f"the metric {self.name} has no function: its task measures it")
+            raise TaskError(f"the metric {self.name} has no function, because its task computes it")
         return self.function(output, target)
 
     def text(self, value: float, spread: float = math.nan) -> str:
-        """Return a value with its spread, if known, and unit, for tables."""
+        """Return a value with its unit, and its spread unless that is NaN, for tables."""
         return _text(value, spread, self.unit)
 
 
 def as_metric(measure: Measure, direction: str | None = None) -> Metric:
-    """Return a metric, given one or a plain function; a direction overrides its own."""
+    """Return a metric from a metric or a function; `direction` overrides the metric's own."""
     metric = measure
     if not isinstance(metric, Metric):
         if not callable(measure):
-            raise TaskError("a metric is an optsmith.Metric or a function of an output and target")
+            raise TaskError(
+                "a metric must be an optsmith.Metric or a function of an output and a target"
+            )
         name = getattr(measure, "__name__", "metric").replace("_", " ")
         metric = Metric(name, measure)
     chosen: Any = direction or metric.direction
@@ -91,7 +87,7 @@ def as_metric(measure: Measure, direction: str | None = None) -> Metric:
 
 
 def metrics_to_json(metrics: Mapping[str, Metric]) -> dict[str, dict[str, Any]]:
-    """Return what is declared of metrics as plain data, by name, without their functions."""
+    """Return metrics without their functions as JSON data, by name."""
     return {
         name: {"unit": m.unit, "direction": m.direction, "secondary": m.secondary}
         for name, m in metrics.items()
@@ -99,7 +95,7 @@ def metrics_to_json(metrics: Mapping[str, Metric]) -> dict[str, dict[str, Any]]:
 
 
 def metrics_from_json(data: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
-    """Return the metrics that `metrics_to_json` described."""
+    """Return the metrics described by `metrics_to_json`."""
     return {name: Metric(name, None, **declared) for name, declared in data.items()}
 
 
@@ -108,18 +104,18 @@ def _share_correct(output: Tensor, target: Tensor) -> Tensor:
 
 
 accuracy = Metric("accuracy", _share_correct, PERCENT)
-"""The share of rows whose largest output is the target."""
+"""The fraction of rows whose largest output is the target class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What a score is.
+    """Definition of a score.
 
     Attributes:
-        name: For people, such as "training loss".
-        direction: Whether smaller or larger is better.
-        over: Whether a run's score is the mean of its signal or the last value.
-        unit: Printed after scores; `%` is for shares, which are printed from 0 to 100.
+        name: Display name, such as "training loss".
+        direction: Whether smaller or larger scores are better.
+        over: Whether the score of a run is the mean or the last value of its signal.
+        unit: Unit printed after scores. Scores in `%` are fractions, printed from 0 to 100.
     """
 
     name: str = "training loss"
@@ -130,25 +126,26 @@ class Objective:
     def __post_init__(self) -> None:
         _check_direction(self.direction)
         if self.over not in ("mean", "last"):
-            raise TaskError(f'a score is the "mean" or the "last" signal, not "{self.over}"')
+            raise TaskError(f'over must be "mean" or "last", not "{self.over}"')
 
     def better(self, score: float, other: float) -> bool:
-        """Return whether `score` beats `other`; what is not a number beats nothing."""
+        """Return whether `score` is better than `other`; False if either is NaN."""
         return score < other if self.direction == "minimize" else score > other
 
     def key(self, score: float) -> float:
-        """Return a number that sorts better scores first."""
+        """Return a sort key that puts better scores first."""
         return score if self.direction == "minimize" else -score
 
     def score(self, signal: Sequence[tuple[int, float]]) -> float:
-        """Return the score of a run from its signal: (step, value) of every measured step."""
+        """Return the score of a run, given (step, value) of every measured step."""
         values = [value for _, value in signal]
         return values[-1] if self.over == "last" else sum(values) / len(values)
 
     def text(self, score: float, spread: float = math.nan) -> str:
-        """Return a score with its spread, if known, and unit, for tables."""
+        """Return a score with its unit, and its spread unless that is NaN, for tables."""
         return _text(score, spread, self.unit)
 
     def brief(self, score: float) -> str:
-        """Return a score to four significant digits, with its unit, for sentences."""
-        return _brief(score, self.unit)
+        """Return a score with its unit to four significant digits, for running text."""
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{score * factor_of(self.unit):.4g}{unit}"

@@ -1,4 +1,4 @@
-"""MNISTNET: small networks on MNIST's digits, and the same on scikit-learn's bundled ones."""
+"""The MNISTNET tasks: small perceptrons on MNIST and on scikit-learn's bundled digits."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from optsmith.task._module import ModuleTask
 from optsmith.task._protocol import presets_for
 
 SPLIT_SEED = 20220
-"""Of the one split into halves: to train on, and to measure accuracy on in the end."""
+"""Seed of the fixed split into a training half and a held-out half."""
 
 Pair = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of the networks.
+    """A network and its dataset.
 
     Attributes:
         name: Name of the task.
         hidden: Widths of the hidden layers.
-        activation: Between the layers.
+        activation: Activation between the layers.
         dataset: `mnist` or `digits`.
     """
 
@@ -41,12 +41,12 @@ class Variant:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Every width, input and output included."""
+        """Widths of all layers, including input and output."""
         return (784 if self.dataset == "mnist" else 64, *self.hidden, 10)
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """Description in one line."""
         shape = "-".join(map(str, self.widths))
         return f"MLP {shape}, {self.activation.__name__.lower()}, on {self.dataset}; training loss"
 
@@ -84,7 +84,7 @@ def mlp(widths: tuple[int, ...], activation: type[nn.Module]) -> nn.Sequential:
 
 
 def _images(dataset: str, data_dir: Path | None) -> Pair:
-    """Return images as rows of numbers in 0 … 1, and labels."""
+    """Return the images as rows of values from 0 to 1, and the labels."""
     if dataset == "digits":
         digits = data.load("digits")
         return torch.tensor(digits.images, dtype=torch.float32).flatten(1) / 16, torch.tensor(

@@ -1,4 +1,4 @@
-"""Tasks from a module, data and a loss: the usual training loop."""
+"""Tasks defined by a module, data and a loss, with a standard training loop."""
 
 from __future__ import annotations
 
@@ -25,70 +25,70 @@ from optsmith.task._tensors import TensorBatches
 Loss = Callable[[Any, Any], Tensor]
 
 CHECKPOINTS = 10
-"""How often a run measures on the validation data, when that is its signal."""
+"""Default number of evaluations on the validation data per run."""
 
 
 class ModuleTask(Task):
-    """Trains a module on batches with a loss.
+    """A task that trains a module on batches with a loss.
 
-    The signal is the training loss of each step, unless there is validation data: then it is the
-    metric there, measured ten times per run or every `check_every` steps. In the final evaluation
-    it is measured on the test data.
+    The signal is the training loss of each step. If there is validation data, the signal is the
+    metric on it instead, measured ten times per run or every `check_every` steps; in the final
+    evaluation it is measured on the test data.
 
-    Batches may be anything that can be moved to a device: tensors, tuples, lists, mappings, named
-    tuples of these, and objects with a method `to`, such as the `BatchEncoding` of transformers and
-    the `Data` of PyTorch Geometric.
+    Batches may be tensors, tuples, lists, mappings and named tuples of these, and any object with a
+    method `to`, such as `BatchEncoding` of transformers and `Data` of PyTorch Geometric.
 
-    - A tuple or list of two is (inputs, targets): the model is called with the inputs, and loss and
-      metric with its output and the targets.
-    - With any other batch, the model is called with the whole batch (a mapping as keyword
-      arguments), and loss and metric with its output and the batch. `forward` calls it otherwise.
+    - A tuple or list of length two is a pair (inputs, targets): the model is called with the
+      inputs; loss and metric are called with its output and the targets.
+    - For any other batch, the model is called with the whole batch (a mapping as keyword
+      arguments); loss and metric are called with its output and the batch. `forward` overrides how
+      the model is called.
 
-    Means over several batches count each example once: how many a batch has is its `num_graphs`,
+    Means over several batches weight each batch by its number of examples: its `num_graphs`,
     `batch_size` or `num_nodes`, the length of its targets or first tensor, or its `len`.
 
     Args:
-        module: Makes a fresh model (its weights drawn from torch's generator, which is seeded); or
-            a module, which every run starts from as it is.
-        data: What to train on. Tensors in memory with one row per example, which are shuffled and
+        module: Function that returns a new model, initialized with torch's seeded generator; or a
+            module, which is copied at the start of every run.
+        data: Training data. Tensors in memory with one row per example, which are shuffled and
             batched: a pair (inputs, targets), one tensor, a tuple or mapping of tensors. Or a
             loader: any iterable of batches, such as a list or a DataLoader.
-        loss: Of an output and a target: one number.
+        loss: Function of an output and a target that returns a scalar tensor.
         steps: Optimizer steps of a full run.
-        test: Data that only the final evaluation sees.
-        validation: Data to score on during a search.
-        metric: What is measured besides the loss: a `Metric`, such as `accuracy`, or a function of
-            an output and a target that returns one number, a mean over examples.
-        direction: Whether the metric is to be minimized or maximized; by default what it declares.
+        test: Held-out data, used only in the final evaluation.
+        validation: Data that scores rules during a search.
+        metric: Metric measured in addition to the loss: a `Metric`, such as `accuracy`, or a
+            function of an output and a target that returns one number, the mean over examples.
+        direction: `minimize` or `maximize`; overrides the direction of the metric.
         batch_size: Examples per batch, for tensors.
-        refit: What final runs train on instead of `data`: usually that and the validation data, in
-            the same form. Such a task is trained one run at a time.
-        prepare: Applied to the inputs of each batch on the device, such as a conversion of bytes;
-            to the whole batch, if it is not a pair. A function that can be pickled, without
-            randomness.
-        forward: Calls the model: a function of the model and a batch that returns the output.
-        clip_norm: Largest norm of the gradients of all parameters together; larger ones are scaled
-            down to it.
+        refit: Training data of final runs instead of `data`: usually `data` and the validation data
+            together, in the same format. Such a task is not stacked.
+        prepare: Function applied on the device to the inputs of each batch, or to the whole batch
+            if it is not a pair, such as a conversion from bytes. It must be deterministic and
+            serializable by pickle.
+        forward: Function of the model and a batch that returns the output.
+        clip_norm: Maximum norm of the gradients of all parameters; larger gradients are scaled
+            down.
         accumulate: Batches per optimizer step; their gradients are averaged.
-        groups: Function from the model to parameter groups as torch's optimizers take them, such as
-            `optsmith.decay_groups`. The learning rate is not theirs to set. A `role` overrides that
-            of `optsmith.roles`.
-        weight_decay: L2 penalty, the same for every recipe: this times the weights is added to
-            their gradients, after clipping. A group's own replaces it; 0 there also switches off
-            the decay that a recipe has of its own, as AdamW does.
-        precision: `bf16` or `fp16` for mixed precision by autocast; `fp16` needs a CUDA device.
-        measure_size: Examples per batch when measuring, for tensors.
-        check_every: Steps between measurements on the validation data.
-        sparing: Whether short runs are measured on the first examples only, as many as they have
-            trained on (for tensors); then measuring never takes longer than training.
+        groups: Function from the model to parameter groups in the format of torch's optimizers,
+            such as `optsmith.decay_groups`. Groups cannot set the learning rate. A group's `role`
+            overrides `optsmith.roles`.
+        weight_decay: L2 penalty for every recipe: the weights times this are added to the
+            gradients after clipping. A group's `weight_decay` replaces it; 0 there also disables
+            the decay of recipes such as AdamW.
+        precision: `bf16` or `fp16` for mixed precision with autocast; `fp16` needs a CUDA device.
+        measure_size: Examples per batch in evaluation, for tensors.
+        check_every: Steps between evaluations on the validation data.
+        sparing: Whether short runs are evaluated on only as many examples as they were trained on
+            (for tensors), so that evaluation does not take longer than training.
         lrs: Learning-rate grid.
         protocol: How recipes are scored, instead of `steps` and `lrs`.
-        presets: Named settings, instead of all three.
-        name: For records.
-        description: One line for people.
+        presets: Presets by name, instead of `steps`, `lrs` and `protocol`.
+        name: Name of the task.
+        description: Description in one line.
 
     Raises:
-        TaskError: A setting makes no sense.
+        TaskError: A setting is invalid.
     """
 
     def __init__(
@@ -121,16 +121,18 @@ class ModuleTask(Task):
         description: str = "",
     ) -> None:
         if not isinstance(module, nn.Module) and not callable(module):
-            raise TaskError("module is a torch module, or a function that makes one")
+            raise TaskError("module must be a torch module or a function that returns one")
         if validation is not None and (metric is None or test is None):
-            raise TaskError("validation data needs a metric to score, and test data for the end")
+            raise TaskError("validation data also needs a metric and test data")
         if refit is not None and validation is None:
-            raise TaskError("refit adds validation data to what final runs train on; there is none")
+            raise TaskError(
+                "refit needs validation data, which it adds to the training data of final runs"
+            )
         if check_every is not None and check_every < 1:
             raise TaskError(f"check_every must be at least 1, not {check_every}")
         for setting, function in (("loss", loss), ("forward", forward), ("groups", groups)):
             if function is not None and not callable(function):
-                raise TaskError(f"{setting} is a function, not {function!r}")
+                raise TaskError(f"{setting} must be a function, not {function!r}")
 
         def read(given: Any) -> Batches:
             return batches(given, batch_size, prepare, measure_size)
@@ -154,24 +156,26 @@ class ModuleTask(Task):
 
     @property
     def not_stackable(self) -> str:
-        """Why stacks of model copies cannot train the task; empty when they can."""
+        """Why the task cannot be trained in stacks of model copies; empty if it can."""
         if self.step_settings != StepSettings() or self.groups is not None:
-            return "clipping, accumulation, decay, groups and precision are not stacked"
+            return (
+                "clipping, accumulation, weight decay, groups and mixed precision are not supported"
+            )
         if self.forward is not None:
-            return "the model is called in a way of its own"
+            return "forward overrides how the model is called"
         if not isinstance(self.data, TensorBatches):
-            return "the data come from a loader, or differ in the final evaluation"
+            return "the data comes from a loader, or is different in final runs"
         if not self.data.is_pair_of_tensors:
             return "batches are not pairs of tensors"
         return ""
 
     def make(self, device: torch.device) -> nn.Module:
-        """Return a model at the start of a run."""
+        """Return a model with its initial weights."""
         made = copy.deepcopy(self.module) if isinstance(self.module, nn.Module) else self.module()
         return made.to(device)
 
     def start(self, run: Run) -> Training:
-        """Train once."""
+        """Return a training run, which supports checkpoints."""
         return ModuleTraining(self, run)
 
     def output_of(self, model: nn.Module, batch: Batch) -> Any:
@@ -183,19 +187,19 @@ class ModuleTask(Task):
         return self.loss(self.output_of(model, batch), target_of(batch))
 
     def is_checkpoint(self, step: int, steps: int) -> bool:
-        """Return whether the validation data are measured on after this step of a run."""
+        """Return whether the validation data is evaluated after this step of a run."""
         every = self.check_every or max(1, steps // CHECKPOINTS)
         return step % every == 0 or step == steps
 
     def check(self, model: nn.Module, run: Run) -> float:
-        """Return the signal at a checkpoint: the metric on data that is not trained on."""
+        """Return the metric on the validation data, or on the test data in final runs."""
         held = self.test if run.final else self.validation
         if self.metric is None or held is None:
-            raise TaskError("there is nothing to measure")
+            raise TaskError("the task has no metric or no data to measure it on")
         return self._means(model, run, held, [self.metric])[0]
 
     def measure(self, model: nn.Module, run: Run) -> Metrics:
-        """Return what is measured at the end of a run."""
+        """Return the metrics on the test data; empty if the run is not final."""
         if not run.final or self.test is None:
             return {}
         means = self._means(model, run, self.test, list(self.metrics.values()))
@@ -204,7 +208,7 @@ class ModuleTask(Task):
     def _means(
         self, model: nn.Module, run: Run, data: Batches, measures: Sequence[Metric]
     ) -> list[float]:
-        """Return the mean of each measure over examples, the model in its evaluation mode."""
+        """Return the mean of each metric over examples, with the model in evaluation mode."""
         most = run.steps * self.batch_size if self.sparing else None
         was_training = model.training
         model.eval()
@@ -221,7 +225,7 @@ class ModuleTask(Task):
 
 
 def _test_metrics(loss: Loss, metric: Metric | None) -> dict[str, Metric]:
-    """Return what is measured on the test data, by name."""
+    """Return the metrics measured on the test data, by name."""
     found = {"test loss": Metric("test loss", loss, "", "minimize", secondary=metric is not None)}
     if metric is not None:
         name = f"test {metric.name}"

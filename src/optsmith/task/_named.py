@@ -1,4 +1,4 @@
-"""The named tasks, and how a command finds one by name or in a user's file."""
+"""The registry of tasks, and the lookup of a task by name or in a user's file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from optsmith.task._base import Task
 
 @dataclass(frozen=True, slots=True)
 class TaskEntry:
-    """A task that can be made when its data is there.
+    """A registered task, constructed on demand because that loads its data.
 
     Attributes:
-        name: Its name.
-        description: One line for people.
-        make: Makes it, given a directory to look for data in, or None.
+        name: Name of the task.
+        description: Description in one line.
+        make: Function that constructs the task, given a data directory or None.
     """
 
     name: str
@@ -41,12 +41,14 @@ def find_task(text: str, data_dir: Path | None = None) -> Task:
     """Return a task by its name, or from `file.py:name` or `package.module:name`.
 
     Raises:
-        OptsmithError: There is no such task, or its data cannot be had.
+        OptsmithError: There is no such task, or its data is not available.
     """
     if ":" in text:
         found: Task = load(text, "task", lambda value: isinstance(value, Task), TaskError)
-        return found
-    if text not in tasks:
+    elif text in tasks:
+        found = tasks[text].make(data_dir)
+    else:
         error = tasks.unknown(text)
-        raise TaskError(f"{error}; your own is given as file.py:name")
-    return tasks[text].make(data_dir)
+        raise TaskError(f"{error}; a task of your own is written file.py:name")
+    object.__setattr__(found, "source", text)  # a user's task may be a frozen dataclass
+    return found

@@ -1,4 +1,4 @@
-"""Protocols: how a recipe is scored on a task, and the presets that go with a search."""
+"""Protocols, which define how recipes are scored on a task, and presets of search settings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from optsmith._errors import TaskError
 
 PAPER_LRS = (0.0006, 0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 
-# Disjoint by construction: what chooses a learning rate never scores, what scores in the search
-# never appears in the final evaluation.
+# Disjoint by construction: seeds that tune a learning rate never score a rule, and no seed of the
+# search is used in the final evaluation.
 SEARCH_LR_SEEDS, _SEARCH_SEED = (0, 999_999), 1
 FINAL_LR_SEEDS, _FINAL_SEED = (1_000_000, 1_999_999), 1_000_001
 SHORTEST = 100
-"""Steps that a run needs to say something about a longer one, as in the paper."""
+"""Minimum length of a run that predicts the result of a longer one, as in the paper."""
 
 LR_SEARCHES = ("grid", "halving", "auto")
 MOST_SEEDS = 999_998
@@ -28,22 +28,23 @@ class Protocol:
     """How recipes are scored on a task.
 
     Attributes:
-        lrs: Learning-rate grid, increasing.
-        proxy_steps: Length of the grid's runs during a search.
-        steps: Length of the runs that score a rule during a search.
-        final_steps: Length of the runs of the final evaluation.
-        tune_steps: Length of the final evaluation's grid runs; None: `proxy_steps`.
-        score_seeds: Seeds that score a rule during a search.
-        final_seeds: Seeds of the final evaluation.
-        threshold: Scores that are not better than this are rejected; None: none is.
-        early_stop: Whether hopeless learning rates are stopped early.
-        extend_grid: Whether a best learning rate at the edge of the grid is followed outwards.
-        lr_search: How a learning rate is found: on the whole `grid`; by `halving`, where the worse
-            half is given up after a quarter and after half of the run; or `auto`: where the
-            measured size of the rule's updates says, halved, and refined around the best.
+        lrs: Learning-rate grid, in increasing order.
+        proxy_steps: Steps of the runs that tune the learning rate during a search.
+        steps: Steps of the runs that score a rule during a search.
+        final_steps: Steps of the runs that score a recipe in the final evaluation.
+        tune_steps: Steps of the runs that tune the learning rate for the final evaluation; None
+            uses `proxy_steps`.
+        score_seeds: Number of seeds that score a rule during a search.
+        final_seeds: Number of seeds of the final evaluation.
+        threshold: Scores that are not better than this are rejected; None accepts every score.
+        early_stop: Whether tuning runs that meet the early-stopping criteria are stopped.
+        extend_grid: Whether the grid is extended while its best learning rate is at an edge.
+        lr_search: How the learning rate is tuned: `grid` trains the whole grid; `halving` stops the
+            worse half of the grid after a quarter and after half of the run; `auto` places a grid
+            by the measured size of the rule's updates, halves it and refines around the best.
 
     Raises:
-        TaskError: A setting makes no sense.
+        TaskError: A setting is invalid.
     """
 
     lrs: tuple[float, ...] = PAPER_LRS
@@ -61,26 +62,28 @@ class Protocol:
     def __post_init__(self) -> None:
         object.__setattr__(self, "lrs", tuple(float(lr) for lr in self.lrs))
         if not self.lrs or not all(0 < lr < math.inf for lr in self.lrs):
-            raise TaskError("a learning-rate grid needs positive numbers")
+            raise TaskError("the learning rates of a grid must be positive and finite")
         if list(self.lrs) != sorted(set(self.lrs)):
-            raise TaskError("the learning rates of a grid must increase")
+            raise TaskError("the learning rates of a grid must be in increasing order")
         for name in ("proxy_steps", "steps", "final_steps", "score_seeds", "final_seeds"):
             if getattr(self, name) < 1:
                 raise TaskError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.tune_steps is not None and self.tune_steps < 1:
             raise TaskError(f"tune_steps must be at least 1, not {self.tune_steps}")
         if self.lr_search not in LR_SEARCHES:
-            raise TaskError(f'lr_search is one of {", ".join(LR_SEARCHES)}, not "{self.lr_search}"')
+            raise TaskError(
+                f'lr_search must be one of {", ".join(LR_SEARCHES)}, not "{self.lr_search}"'
+            )
         if max(self.score_seeds, self.final_seeds) > MOST_SEEDS:
-            raise TaskError(f"there are at most {MOST_SEEDS} seeds")
+            raise TaskError(f"score_seeds and final_seeds must be at most {MOST_SEEDS}")
 
     def replace(self, **changes: Any) -> Protocol:
-        """Return the protocol with some settings changed."""
+        """Return a copy of the protocol with some settings changed."""
         return replace(self, **changes)
 
     @property
     def search_stage(self) -> Stage:
-        """How a search scores a candidate."""
+        """The stage that scores candidates during a search."""
         return Stage(
             protocol=self,
             tune_steps=self.proxy_steps,
@@ -92,7 +95,7 @@ class Protocol:
 
     @property
     def final_stage(self) -> Stage:
-        """How recipes are compared in the end: full length, seeds and data of its own."""
+        """The stage that compares recipes at full length, on separate seeds and held-out data."""
         return Stage(
             protocol=self,
             tune_steps=self.tune_steps or self.proxy_steps,
@@ -105,18 +108,18 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One way to evaluate: choose a learning rate, then score it on other seeds.
+    """Settings of one evaluation: tune a learning rate, then score it on other seeds.
 
     Attributes:
-        protocol: The protocol that it belongs to, which says how a learning rate is found.
-        tune_steps: Length of the runs that choose a learning rate.
-        steps: Length of the scoring runs.
-        lr_seeds: Seeds of the runs that choose a learning rate: that of the grid, and a second one
-            for what is close.
+        protocol: The protocol of the stage, which says how the learning rate is tuned.
+        tune_steps: Steps of the tuning runs.
+        steps: Steps of the scoring runs.
+        lr_seeds: Seeds of the tuning runs: the seed of the grid, and a second one for learning
+            rates with similar scores.
         seeds: Seeds of the scoring runs.
-        threshold: A score that is not better is rejected; None accepts all.
-        final: Whether the task may use what it holds out during a search.
-        lr: A fixed learning rate: nothing is tuned.
+        threshold: Scores that are not better than this are rejected; None accepts every score.
+        final: Whether the task may use held-out data.
+        lr: A fixed learning rate, which disables tuning.
     """
 
     protocol: Protocol
@@ -135,35 +138,35 @@ class Stage:
 
     @property
     def lr_search(self) -> str:
-        """How a learning rate is found."""
+        """How the learning rate is tuned."""
         return self.protocol.lr_search
 
     @property
     def early_stop(self) -> bool:
-        """Whether learning rates that meet the early-stopping criteria are given up."""
+        """Whether tuning runs that meet the early-stopping criteria are stopped."""
         return self.protocol.early_stop
 
     @property
     def extend_grid(self) -> bool:
-        """Whether a best learning rate at the edge of the grid is followed outwards."""
+        """Whether the grid is extended while its best learning rate is at an edge."""
         return self.protocol.extend_grid
 
     @property
     def lr_seed(self) -> int:
-        """Seed of the grid's runs."""
+        """Seed of the grid."""
         return self.lr_seeds[0]
 
     def at(self, fidelity: float = 1.0, block: int = 0, lr: float | None = None) -> Stage:
         """Return the stage of one candidate.
 
         Args:
-            fidelity: Share of the run's length. The threshold is one of whole runs, so shorter ones
-                have none.
-            block: Which of the disjoint blocks of scoring seeds to use, from 0.
+            fidelity: Fraction of the full run length. Shorter runs have no threshold, because the
+                threshold applies to full runs.
+            block: Index of the block of scoring seeds, from 0; blocks are disjoint.
             lr: A fixed learning rate.
 
         Raises:
-            TaskError: There are not as many blocks of seeds.
+            TaskError: There are not enough seeds for the block.
         """
         shift = block * len(self.seeds)
         if self.seeds[-1] + shift >= self.lr_seeds[1]:
@@ -180,21 +183,21 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A protocol and the settings of a search that go with it.
+    """A protocol with the default settings of a search.
 
     Attributes:
         protocol: How candidates are scored.
-        budget: Candidates to accept.
-        proposals: How many of the best are compared with the baselines in the end.
+        budget: Number of candidates to accept.
+        proposals: Number of top candidates compared with the baselines in the final evaluation.
         space: Name of the space.
-        descent: Whether the screen applies the paper's descent test.
-        trajectory: Whether it applies the trajectory test too.
-        dedupe: Which rules count as duplicates: `equal` ones, those equal up to a factor (`scale`)
-            or `none`.
-        options: Options of searchers, by name; a searcher takes those that it has.
+        descent: Whether screening applies the paper's descent test.
+        trajectory: Whether screening applies the trajectory test.
+        dedupe: Which rules count as duplicates: `equal` rules, rules equal up to a positive factor
+            (`scale`), or `none`.
+        options: Options of searchers, by name; a searcher ignores options that it does not have.
 
     Raises:
-        TaskError: A setting makes no sense.
+        TaskError: A setting is invalid.
     """
 
     protocol: Protocol
@@ -211,7 +214,7 @@ class Preset:
             if getattr(self, name) < 1:
                 raise TaskError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.dedupe not in DEDUPE:
-            raise TaskError(f'dedupe is one of {", ".join(DEDUPE)}, not "{self.dedupe}"')
+            raise TaskError(f'dedupe must be one of {", ".join(DEDUPE)}, not "{self.dedupe}"')
 
 
 def presets_for(
@@ -219,10 +222,11 @@ def presets_for(
 ) -> Mapping[str, Preset]:
     """Return the three presets of a task whose runs have `steps` steps.
 
-    `paper` scores on runs a tenth as long (but of 100 steps, if there are as many), over ten seeds,
-    and tunes learning rates on a fixed grid there. `quick` scores over four, places learning rates
-    by the size of the rule's updates, takes rules that differ by a factor for the same, and tunes
-    for the final evaluation at full length. `smoke` only shows that it runs.
+    `paper` tunes on a fixed grid and scores on ten seeds, with runs of a tenth of the length but at
+    least 100 steps, or `steps` if that is fewer. `quick` scores on four seeds, places learning
+    rates by the size of the rule's updates, treats rules that differ by a positive factor as
+    duplicates, and tunes at full length for the final evaluation. `smoke` only checks that a search
+    runs.
     """
     part = max(steps // 10, min(steps, SHORTEST))
     paper = Protocol(lrs=lrs, proxy_steps=part, steps=part, final_steps=steps, threshold=threshold)

@@ -1,4 +1,4 @@
-"""The contract of a source of batches."""
+"""The interfaces of sources and readers of batches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from optsmith.task._batch import Batch, is_pair
 
 Prepare = Callable[[Any], Any]
 Position = dict[str, Any]
-"""Where a reader is in its data, as tensors and numbers."""
+"""The position of a reader in its data, as tensors and numbers."""
 
 
 class Reader(Protocol):
-    """The batches of one run, in order."""
+    """Reads the batches of one run in order."""
 
     def __iter__(self) -> Iterator[Batch]:
         """Return the reader itself."""
@@ -25,27 +25,27 @@ class Reader(Protocol):
         """Return the next batch."""
 
     def position(self) -> Position:
-        """Return where it is; a reader made with this goes on from here."""
+        """Return the position; a reader created with it continues from here."""
 
 
 class Batches(Protocol):
-    """Data as a task reads it."""
+    """A source of batches."""
 
     def train(self, run: Run, per_step: int = 1, position: Position | None = None) -> Reader:
-        """Return `per_step` batches for each of a run's steps, in an order that the seed decides.
+        """Return a reader of `per_step` batches per step, in an order that depends on the seed.
 
         Args:
             run: The run.
             per_step: Batches per optimizer step.
-            position: Where to go on, as a reader of the same run said.
+            position: Position of an earlier reader of the same run to continue from.
         """
 
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
-        """Yield everything once, in order, to measure on; at least the first `most` examples."""
+        """Iterate once over the data in order, or over at least the first `most` examples."""
 
 
 def prepared(batch: Batch, prepare: Prepare | None) -> Batch:
-    """Return a batch with its inputs prepared; all of it, if it is not a pair."""
+    """Return a batch with `prepare` applied to its inputs, or to all of it if not a pair."""
     if prepare is None:
         return batch
     if not is_pair(batch):

@@ -1,4 +1,4 @@
-"""Batches of tensors in memory."""
+"""Batches from tensors in memory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from optsmith.task._source import Position, Prepare, Reader, prepared
 
 
 class TensorBatches:
-    """Tensors in memory; each epoch is a new permutation, and an incomplete batch is left out.
+    """Batches from tensors in memory, shuffled every epoch; incomplete batches are dropped.
 
     Args:
-        columns: A pair of tensors (inputs, targets); or a tensor, or a tuple or mapping of tensors.
-            Each has one row per example.
-        batch_size: Examples per batch.
-        prepare: Applied to the inputs of each batch, or to one that is not a pair, on the device.
-        measure_size: Examples per batch when all are measured on.
+        columns: A pair of tensors (inputs, targets), one tensor, or a tuple or mapping of tensors,
+            each with one row per example.
+        batch_size: Examples per training batch.
+        prepare: Function applied on the device to the inputs of each batch, or to the whole batch
+            if it is not a pair.
+        measure_size: Examples per batch in evaluation.
     """
 
     MEASURE = 8192
@@ -40,14 +41,14 @@ class TensorBatches:
             name = "batch_size" if batch_size < 1 else "measure_size"
             raise TaskError(f"{name} must be at least 1, not {min(batch_size, measure_size)}")
         if not self.count:
-            raise TaskError("there is no data to train on")
+            raise TaskError("the training data is empty")
         self.columns = columns
         self.batch_size = min(batch_size, self.count)
         self.prepare, self.measure_size = prepare, measure_size
 
     @property
     def is_pair_of_tensors(self) -> bool:
-        """Whether batches are pairs of one tensor each."""
+        """Whether each batch is a pair of tensors."""
         return is_pair(self.columns) and all(isinstance(t, Tensor) for t in self.columns)
 
     @property
@@ -63,11 +64,11 @@ class TensorBatches:
         return targets
 
     def order(self, seed: int, batches: int) -> Tensor:
-        """Return the rows of each batch; every recipe sees the same for the same seed."""
+        """Return the row indices of each batch, which depend only on the seed."""
         return _order(self.count, self.batch_size, seed, batches)
 
     def train(self, run: Run, per_step: int = 1, position: Position | None = None) -> Reader:
-        """Return the batches of a run."""
+        """Return a reader of a run's batches."""
         rows = self.order(run.seed, run.steps * per_step).to(run.device)
         columns = to_device(self.columns, run.device)
         return _RowReader(columns, rows, self.prepare, 0 if position is None else position["done"])
@@ -75,11 +76,10 @@ class TensorBatches:
     def train_side_by_side(
         self, seeds: Sequence[int], steps: int, device: torch.device
     ) -> Callable[[int], tuple[Tensor, Tensor]]:
-        """Return a function from a step, from 1, to the batches of several seeds.
+        """Return a function from a step, counted from 1, to the batches of several seeds.
 
-        For pairs of tensors. Inputs and targets have a first dimension for the seeds. They are
-        gathered by one call into the same memory at each step, so they are written over at the
-        next.
+        For pairs of tensors. Inputs and targets have a leading dimension for the seeds. Both are
+        gathered into the same buffers at every step, so a batch is valid until the next call.
         """
         inputs, targets = self.inputs.to(device), self.targets.to(device)
         orders = torch.stack([self.order(seed, steps) for seed in seeds], dim=1).to(device)
@@ -99,7 +99,7 @@ class TensorBatches:
         return gather
 
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
-        """Yield everything once, or the first `most` examples."""
+        """Iterate once over the data, or over the first `most` examples."""
         count = self.count if most is None else min(most, self.count)
         for start in range(0, count, self.measure_size):
             piece = slice(start, min(start + self.measure_size, count))
@@ -108,7 +108,7 @@ class TensorBatches:
 
 
 class _RowReader:
-    """Rows of tensors, batch by batch."""
+    """Reads batches of rows from tensors."""
 
     def __init__(self, columns: Batch, rows: Tensor, prepare: Prepare | None, done: int) -> None:
         self._columns, self._prepare, self._done = columns, prepare, done
@@ -131,12 +131,14 @@ class _RowReader:
 
 
 def _rows(columns: Batch) -> int:
-    """Return the number of rows, which all tensors share."""
+    """Return the number of rows, which must be the same for all tensors."""
     lengths: list[int] = []
 
     def note(tensor: Tensor) -> Tensor:
         if not tensor.ndim:
-            raise TaskError("data in memory needs tensors with one row per example, not numbers")
+            raise TaskError(
+                "data in memory must be tensors with one row per example, not 0-dim tensors"
+            )
         lengths.append(len(tensor))
         return tensor
 
