@@ -11,9 +11,8 @@ from torch import nn
 
 from optsmith import DataError, OptsmithError, data
 from optsmith.adversarial import Normalised, architectures, load_checkpoint
-from optsmith.adversarial._preact_resnet import PreActResNet
-from optsmith.adversarial._small import LeNet5
-from optsmith.adversarial._wide_resnet import SiluWideResNet, WideResNet
+from optsmith.adversarial._resnets import preact_resnet, silu_wide_resnet, wide_resnet
+from optsmith.adversarial._small import lenet5
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 PUBLISHED = {
@@ -27,7 +26,7 @@ PUBLISHED = {
 
 
 def tiny() -> nn.Module:
-    return LeNet5(8, (2, 3), 4)
+    return lenet5(8, (2, 3), 4)
 
 
 IMAGES = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -90,8 +89,8 @@ def test_mismatched_weights_are_named(tmp_path):
         assert "\n" not in str(caught.value)
 
     missing = {name: value for name, value in weights.items() if name != "conv2.bias"}
-    refuse(missing, 'has no "conv2.bias", which LeNet5 requires')
-    refuse({**weights, "conv9.bias": torch.ones(1)}, 'has "conv9.bias", which LeNet5 does not')
+    refuse(missing, 'has no "conv2.bias", which Sequential requires')
+    refuse({**weights, "conv9.bias": torch.ones(1)}, 'has "conv9.bias", which Sequential does not')
     refuse({**weights, "conv2.bias": torch.ones(7)}, r'"conv2.bias" in .* \(7,\), .* \(3,\)')
     refuse({"optimizer": {}}, "has no state dict, neither at the top level nor under")
     refuse({"state_dict": {"w": 3}}, "has no state dict")
@@ -115,10 +114,10 @@ def test_unreadable_files_are_named(tmp_path):
 
 
 def test_files_without_batch_counts_are_loaded(tmp_path):
-    model = WideResNet(10, 1).eval()
+    model = wide_resnet(10, 1).eval()
     weights = {n: v for n, v in model.state_dict().items() if "num_batches" not in n}
     torch.save(weights, tmp_path / "old.pt")
-    loaded = load_checkpoint(tmp_path / "old.pt", WideResNet(10, 1))
+    loaded = load_checkpoint(tmp_path / "old.pt", wide_resnet(10, 1))
     images = torch.rand(2, 3, 32, 32)
     assert torch.equal(loaded(images), model(images))
 
@@ -127,19 +126,19 @@ def test_files_without_batch_counts_are_loaded(tmp_path):
     ("make", "names"),
     [
         (
-            partial(WideResNet, 16, 2),
+            partial(wide_resnet, 16, 2),
             ["conv1.weight", "block1.layer.0.bn1.running_mean",
              "block1.layer.0.convShortcut.weight",
              "block3.layer.1.conv2.weight", "bn1.weight", "fc.bias"],
         ),
         (
-            partial(SiluWideResNet, 16, 2),
+            partial(silu_wide_resnet, 16, 2),
             ["init_conv.weight", "layer.0.block.0.batchnorm_0.weight",
              "layer.2.block.0.shortcut.weight", "layer.2.block.1.conv_1.weight",
              "batchnorm.running_var", "logits.bias"],
         ),
         (
-            PreActResNet,
+            preact_resnet,
             ["conv1.weight", "layer1.0.bn1.weight", "layer2.0.shortcut.0.weight",
              "layer4.1.conv2.weight", "linear.bias"],
         ),
@@ -171,7 +170,7 @@ def test_wide_networks_have_the_published_number_of_parameters(name, millions):
 
 def test_a_strided_silu_block_is_padded_at_the_end():
     """As TensorFlow's "SAME" does; padding on both sides would give other values."""
-    block = SiluWideResNet(10, 1).layer[1].block[0].eval()
+    block = silu_wide_resnet(10, 1).layer[1].block[0].eval()
     one = torch.zeros(1, 16, 8, 8)
     one[..., 0, 0] = 1.0
     assert block.padding == (0, 1, 0, 1)

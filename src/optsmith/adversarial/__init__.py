@@ -5,7 +5,7 @@ from optsmith.adversarial._architectures import Architecture, architectures
 from optsmith.adversarial._attack import attack, pgd
 from optsmith.adversarial._ball import Ball, check_ball
 from optsmith.adversarial._checkpoint import load_checkpoint
-from optsmith.adversarial._climb import check_images, check_labels
+from optsmith.adversarial._climb import AttackOptions, check_images, check_labels
 from optsmith.adversarial._digits import robust_digits
 from optsmith.adversarial._look import Seen, evaluating, look
 from optsmith.adversarial._normalised import Normalised
@@ -15,6 +15,7 @@ from optsmith.adversarial._training import train_robust
 __all__ = [
     "ApgdStepper",
     "Architecture",
+    "AttackOptions",
     "AttackResult",
     "Ball",
     "Normalised",

@@ -6,13 +6,15 @@ parameter-free attacks, ICML 2020.
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from optsmith.adversarial._attack import steepest
 from optsmith.adversarial._ball import Ball, per_image
-from optsmith.adversarial._climb import Settings, climb
-from optsmith.adversarial._look import BATCH, Model, Seen
+from optsmith.adversarial._climb import AttackOptions, climb
+from optsmith.adversarial._look import Model, Seen
 from optsmith.adversarial._result import AttackResult
 
 MOMENTUM = 0.75
@@ -36,13 +38,7 @@ def apgd(
     labels: Tensor,
     eps: float,
     steps: int,
-    *,
-    norm: str = "linf",
-    random_start: bool = True,
-    seed: int = 0,
-    batch_size: int = BATCH,
-    early_exit: bool = False,
-    device: str | torch.device | None = None,
+    **options: Unpack[AttackOptions],
 ) -> AttackResult:
     """Attack images with APGD on the cross-entropy; there is no learning rate to choose.
 
@@ -57,27 +53,16 @@ def apgd(
         labels: Their true classes.
         eps: Radius of the ball.
         steps: Number of steps.
-        norm: `linf` or `l2`.
-        random_start: Whether to start from a random point of the ball.
-        seed: Seed of the random start.
-        batch_size: Images per batch.
-        early_exit: Whether to stop attacking an image once it is misclassified.
-        device: Device to compute on; defaults to the device of the model.
+        **options: See `AttackOptions`.
 
     Raises:
         TaskError: Images, labels or a setting are invalid.
     """
-    settings = Settings(
-        eps=eps,
-        steps=steps,
-        norm=norm,
-        random_start=random_start,
-        seed=seed,
-        batch_size=batch_size,
-        early_exit=early_exit,
-        device=device,
-    )
-    return climb(model, images, labels, settings, lambda points, _: ApgdStepper(points, eps, steps))
+
+    def make(points: Tensor, first: int) -> ApgdStepper:
+        return ApgdStepper(points, eps, steps)
+
+    return climb(model, images, labels, eps, steps, make, **options)
 
 
 class ApgdStepper:

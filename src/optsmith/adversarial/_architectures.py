@@ -9,10 +9,8 @@ from functools import partial
 from torch import nn
 
 from optsmith._registry import Registry
-from optsmith.adversarial import _small
+from optsmith.adversarial import _resnets, _small
 from optsmith.adversarial._normalised import CIFAR_MEAN, CIFAR_STD
-from optsmith.adversarial._preact_resnet import PreActResNet
-from optsmith.adversarial._wide_resnet import SiluWideResNet, WideResNet
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +43,18 @@ for _name, _make, _mean, _std in (
     ("cifar-wide", _small.cifar_wide, *_OF_IMAGENET),
     ("cifar-deep", _small.cifar_deep, *_OF_IMAGENET),
     ("cnn-a", _small.cifar_wide, CIFAR_MEAN, (0.2023, 0.1994, 0.2010)),
-    ("lenet-5", _small.LeNet5, (), ()),
+    ("lenet-5", _small.lenet5, (), ()),
     ("digits-cnn", _small.digits_cnn, (), ()),
-    ("preact-resnet-18", PreActResNet, (), ()),
+    ("preact-resnet-18", _resnets.preact_resnet, (), ()),
 ):
     architectures.add(_name, Architecture(_name, _make, _mean, _std))
 
 for _depth, _width in ((28, 10), (34, 10), (34, 20), (70, 16)):
     _name = f"wide-resnet-{_depth}-{_width}"
-    architectures.add(_name, Architecture(_name, partial(WideResNet, _depth, _width)))
+    architectures.add(_name, Architecture(_name, partial(_resnets.wide_resnet, _depth, _width)))
     architectures.add(
         f"{_name}-silu",
-        Architecture(f"{_name}-silu", partial(SiluWideResNet, _depth, _width), *_OF_CIFAR),
+        Architecture(
+            f"{_name}-silu", partial(_resnets.silu_wide_resnet, _depth, _width), *_OF_CIFAR
+        ),
     )

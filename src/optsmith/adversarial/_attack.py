@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -10,8 +11,8 @@ from torch import Tensor
 from optsmith._errors import TaskError
 from optsmith._zoo import named_rule
 from optsmith.adversarial._ball import Ball, lengths
-from optsmith.adversarial._climb import Settings, climb
-from optsmith.adversarial._look import BATCH, Model, Seen
+from optsmith.adversarial._climb import AttackOptions, climb
+from optsmith.adversarial._look import Model, Seen
 from optsmith.adversarial._result import AttackResult
 from optsmith.optim import Program, math_dtype
 from optsmith.rules import Rule
@@ -26,12 +27,7 @@ def attack(
     steps: int,
     *,
     lr: float,
-    norm: str = "linf",
-    random_start: bool = False,
-    seed: int = 0,
-    batch_size: int = BATCH,
-    early_exit: bool = False,
-    device: str | torch.device | None = None,
+    **options: Unpack[AttackOptions],
 ) -> AttackResult:
     """Attack images with an update rule: maximise the loss within a ball around each image.
 
@@ -48,34 +44,20 @@ def attack(
         eps: Radius of the ball.
         steps: Number of steps; also `total_steps` of the rule's decays.
         lr: Learning rate.
-        norm: `linf` or `l2`.
-        random_start: Whether to start from a random point of the ball instead of the original.
-        seed: Seed of the random start and of `drop` masks.
-        batch_size: Images per batch.
-        early_exit: Whether to stop attacking an image once it is misclassified.
-        device: Device to compute on; defaults to the device of the model.
+        **options: See `AttackOptions`.
 
     Raises:
         TaskError: Images, labels or a setting are invalid.
         RuleError: The text is not a rule.
     """
-    settings = Settings(
-        eps=eps,
-        steps=steps,
-        norm=norm,
-        random_start=random_start,
-        seed=seed,
-        batch_size=batch_size,
-        early_exit=early_exit,
-        device=device,
-    )
     _check_lr(lr)
     program = Program(named_rule(rule) if isinstance(rule, str) else rule)
 
     def make(points: Tensor, first: int) -> RuleStepper:
-        return RuleStepper(program, points, first, lr, steps, seed)
+        return RuleStepper(program, points, first, lr, steps, options.get("seed", 0))
 
-    return climb(model, images, labels, settings, make)
+    options.setdefault("random_start", False)
+    return climb(model, images, labels, eps, steps, make, **options)
 
 
 def pgd(
@@ -86,12 +68,7 @@ def pgd(
     steps: int,
     *,
     lr: float | None = None,
-    norm: str = "linf",
-    random_start: bool = True,
-    seed: int = 0,
-    batch_size: int = BATCH,
-    early_exit: bool = False,
-    device: str | torch.device | None = None,
+    **options: Unpack[AttackOptions],
 ) -> AttackResult:
     """Attack images with projected gradient descent (PGD) with a constant step size.
 
@@ -105,29 +82,18 @@ def pgd(
         eps: Radius of the ball.
         steps: Number of steps.
         lr: Step size; defaults to 2.5 * eps / steps, enough to cross the ball.
-        norm: `linf` or `l2`.
-        random_start: Whether to start from a random point of the ball.
-        seed: Seed of the random start.
-        batch_size: Images per batch.
-        early_exit: Whether to stop attacking an image once it is misclassified.
-        device: Device to compute on; defaults to the device of the model.
+        **options: See `AttackOptions`.
 
     Raises:
         TaskError: Images, labels or a setting are invalid.
     """
-    settings = Settings(
-        eps=eps,
-        steps=steps,
-        norm=norm,
-        random_start=random_start,
-        seed=seed,
-        batch_size=batch_size,
-        early_exit=early_exit,
-        device=device,
-    )
-    length = 2.5 * eps / steps if lr is None else lr
-    _check_lr(length)
-    return climb(model, images, labels, settings, lambda *_: DirectionStepper(length))
+    if lr is not None:
+        _check_lr(lr)
+
+    def make(points: Tensor, first: int) -> DirectionStepper:
+        return DirectionStepper(2.5 * eps / steps if lr is None else lr)
+
+    return climb(model, images, labels, eps, steps, make, **options)
 
 
 class RuleStepper:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -29,75 +28,84 @@ MakeStepper = Callable[[Tensor, int], Stepper]
 """Returns the stepper of a batch, given its starting points and the index of its first image."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Settings that all attacks share.
+class AttackOptions(TypedDict, total=False):
+    """AttackOptions of `attack`, `pgd` and `apgd`.
 
     Attributes:
-        eps: Radius of the ball.
-        steps: Number of steps.
-        norm: `linf` or `l2`.
-        random_start: Whether to start from a random point of the ball.
-        seed: Seed of the random start.
-        batch_size: Images per batch; results do not depend on it.
+        norm: `linf`, the default, or `l2`.
+        random_start: Whether to start from a random point of the ball instead of the original;
+            False by default for `attack`, True for `pgd` and `apgd`.
+        seed: Seed of the random start and of `drop` masks.
+        batch_size: Images per batch; up to rounding, results do not depend on it.
         early_exit: Whether to stop attacking an image once it is misclassified.
         device: Device to compute on; defaults to the device of the model.
-
-    Raises:
-        TaskError: A setting is invalid.
     """
 
-    eps: float
-    steps: int
-    norm: str = "linf"
-    random_start: bool = False
-    seed: int = 0
-    batch_size: int = BATCH
-    early_exit: bool = False
-    device: str | torch.device | None = None
-
-    def __post_init__(self) -> None:
-        check_ball(self.eps, self.norm)
-        for name in ("steps", "batch_size"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise TaskError(f"{name} must be a positive integer, not {value}")
+    norm: str
+    random_start: bool
+    seed: int
+    batch_size: int
+    early_exit: bool
+    device: str | torch.device | None
 
 
 def climb(
-    model: Model, images: Tensor, labels: Tensor, settings: Settings, make: MakeStepper
+    model: Model,
+    images: Tensor,
+    labels: Tensor,
+    eps: float,
+    steps: int,
+    make: MakeStepper,
+    *,
+    norm: str = "linf",
+    random_start: bool = True,
+    seed: int = 0,
+    batch_size: int = BATCH,
+    early_exit: bool = False,
+    device: str | torch.device | None = None,
 ) -> AttackResult:
     """Attack images in batches, each with its own stepper, and return the result.
 
+    The arguments are those of `attack`, with its options one by one.
+
     Raises:
-        TaskError: The images or labels are invalid.
+        TaskError: Images, labels or a setting are invalid.
     """
+    check_ball(eps, norm)
+    for name, value in (("steps", steps), ("batch_size", batch_size)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise TaskError(f"{name} must be a positive integer, not {value}")
     check_images(images, labels)
-    device = torch.device(settings.device) if settings.device is not None else _home(model, images)
-    ball = Ball(images.detach(), settings.eps, settings.norm)
-    starts = ball.centres
-    if settings.random_start:
-        starts = ball.random(torch.Generator().manual_seed(settings.seed))
+    where = torch.device(device) if device is not None else _home(model, images)
+    ball = Ball(images.detach(), eps, norm)
+    starts = ball.random(torch.Generator().manual_seed(seed)) if random_start else ball.centres
     records = []
     with evaluating(model):
-        for first in range(0, len(images), settings.batch_size):
-            rows = slice(first, first + settings.batch_size)
-            near = Ball(ball.centres[rows].to(device), ball.eps, ball.norm)
-            points, classes = starts[rows].to(device), labels[rows].to(device).long()
-            records.append(_climb(model, near, points, classes, settings, make(points, first)))
+        for first in range(0, len(images), batch_size):
+            rows = slice(first, first + batch_size)
+            near = Ball(ball.centres[rows].to(where), eps, norm)
+            points, classes = starts[rows].to(where), labels[rows].to(where).long()
+            stepper = make(points, first)
+            records.append(_climb(model, near, points, classes, steps, early_exit, stepper))
     return join(records, images.device)
 
 
 def _climb(
-    model: Model, ball: Ball, points: Tensor, labels: Tensor, settings: Settings, stepper: Stepper
+    model: Model,
+    ball: Ball,
+    points: Tensor,
+    labels: Tensor,
+    steps: int,
+    early_exit: bool,
+    stepper: Stepper,
 ) -> Record:
     """Attack one batch and return its record."""
-    record = Record(points, settings.steps)
+    record = Record(points, steps)
     rows = torch.arange(len(points), device=points.device)
     seen = look(model, points, labels)
     record.add(0, rows, points, seen)
-    for t in range(1, settings.steps + 1):
-        if settings.early_exit and bool(seen.fooled.any()):
+    for t in range(1, steps + 1):
+        if early_exit and bool(seen.fooled.any()):
             going = (~seen.fooled).nonzero().flatten()
             if not len(going):
                 break
@@ -105,7 +113,7 @@ def _climb(
             seen, ball = seen.keep(going), ball.keep(going)
             stepper.keep(going)
         points = stepper.step(t, points, seen, ball)
-        seen = look(model, points, labels, gradient=t < settings.steps)
+        seen = look(model, points, labels, gradient=t < steps)
         record.add(t, rows, points, seen)
     return record
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from torch import Tensor, nn
+
+from optsmith.adversarial._resnets import named, stage
 
 
 def lay(*layers: tuple[int, int, int], hidden: int, flat: int) -> nn.Sequential:
@@ -62,73 +65,63 @@ class PlainBlock(nn.Module):
         return out.relu()
 
 
-class PlainResNet(nn.Module):
-    """A small residual network without batch normalisation.
+def plain_resnet(stem: int, stages: Sequence[int], flat: int) -> nn.Sequential:
+    """Return a small residual network without batch normalisation.
 
     Args:
         stem: Channels of the first convolution.
         stages: Channels of each stage of two blocks; each stage halves the resolution.
         flat: Number of features after the last stage.
     """
-
-    def __init__(self, stem: int, stages: Sequence[int], flat: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(3, stem, 3, 2, padding=1)
-        before = stem
-        self.stages = [f"layer{i}" for i, _ in enumerate(stages, start=1)]
-        for name, channels in zip(self.stages, stages, strict=True):
-            blocks = PlainBlock(before, channels, 2), PlainBlock(channels, channels, 1)
-            self.add_module(name, nn.Sequential(*blocks))
-            before = channels
-        self.linear1 = nn.Linear(flat, 100)
-        self.linear2 = nn.Linear(100, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits."""
-        x = self.conv1(x).relu()
-        for name in self.stages:
-            x = self.get_submodule(name)(x)
-        logits: Tensor = self.linear2(self.linear1(x.flatten(1)).relu())
-        return logits
+    first = nn.Conv2d(3, stem, 3, 2, padding=1)
+    parts = {
+        f"layer{i}": stage(PlainBlock, 2, before, channels, 2)
+        for i, (before, channels) in enumerate(pairwise((stem, *stages)), start=1)
+    }
+    return named(conv1=first, relu1=nn.ReLU(), **parts, **_head(flat, 100))
 
 
-def resnet2b() -> PlainResNet:
+def resnet2b() -> nn.Sequential:
     """Return the network of `resnet2b.pth`."""
-    return PlainResNet(8, (16,), 1024)
+    return plain_resnet(8, (16,), 1024)
 
 
-def resnet4b() -> PlainResNet:
+def resnet4b() -> nn.Sequential:
     """Return the network of `resnet4b.pth`."""
-    return PlainResNet(16, (32, 32), 512)
+    return plain_resnet(16, (32, 32), 512)
 
 
-class LeNet5(nn.Module):
-    """A network of two convolutions and two linear layers.
+def lenet5(
+    size: int = 28, channels: tuple[int, int] = (32, 64), hidden: int = 200
+) -> nn.Sequential:
+    """Return a network of two convolutions and two linear layers.
 
     Args:
         size: Height and width of the images, a multiple of 4.
         channels: Output channels of the two convolutions.
         hidden: Width of the hidden linear layer.
     """
-
-    def __init__(
-        self, size: int = 28, channels: tuple[int, int] = (32, 64), hidden: int = 200
-    ) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(1, channels[0], 3, padding=1)
-        self.conv2 = nn.Conv2d(channels[0], channels[1], 3, padding=1)
-        self.pool = nn.MaxPool2d(2)
-        self.linear1 = nn.Linear(channels[1] * (size // 4) ** 2, hidden)
-        self.linear2 = nn.Linear(hidden, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the logits."""
-        x = self.pool(self.conv1(x).relu())
-        x = self.pool(self.conv2(x).relu())
-        logits: Tensor = self.linear2(self.linear1(x.flatten(1)).relu())
-        return logits
+    return named(
+        conv1=nn.Conv2d(1, channels[0], 3, padding=1),
+        relu1=nn.ReLU(),
+        pool1=nn.MaxPool2d(2),
+        conv2=nn.Conv2d(channels[0], channels[1], 3, padding=1),
+        relu2=nn.ReLU(),
+        pool2=nn.MaxPool2d(2),
+        **_head(channels[1] * (size // 4) ** 2, hidden),
+    )
 
 
-def digits_cnn() -> LeNet5:
+def digits_cnn() -> nn.Sequential:
     """Return a network for 8x8 digits."""
-    return LeNet5(8, (16, 32), 64)
+    return lenet5(8, (16, 32), 64)
+
+
+def _head(flat: int, hidden: int) -> dict[str, nn.Module]:
+    """Return two linear layers on top of `flat` features, by name."""
+    return {
+        "flat": nn.Flatten(),
+        "linear1": nn.Linear(flat, hidden),
+        "relu": nn.ReLU(),
+        "linear2": nn.Linear(hidden, 10),
+    }
