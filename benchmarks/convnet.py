@@ -42,7 +42,7 @@ GROUPS = {
     "batch norm": ("aten::native_batch_norm", "aten::native_batch_norm_backward"),
     "ReLU": ("aten::clamp_min_", "aten::threshold_backward"),
     "pooling": ("aten::max_pool2d_with_indices", "aten::max_pool2d_with_indices_backward"),
-    "linear layer": ("aten::addmm", "aten::mm"),
+    "linear layers": ("aten::addmm", "aten::mm"),
 }
 
 

@@ -198,8 +198,7 @@ def test_the_paper_preset_has_the_paper_s_numbers():
 def test_a_smoke_search_finds_a_rule_and_compares_it_with_apgd(digits, tmp_path):
     compare = [digits.baselines["apgd"]]
     study = search(digits, preset="smoke", storage=tmp_path, workers=0, compare=compare)
-    assert study.best().score > 0.2
-    assert study.held_out(study.best()).score > 0.2
+    assert min(study.best().search_score, study.best().held_out_score) > 0.2
     assert [row.recipe for row in study.final.baselines] == ["apgd"]
     table = Console(width=120)
     with table.capture() as printed:
@@ -234,7 +233,7 @@ def test_the_task_has_a_model_of_its_own():
 def test_a_missing_checkpoint_is_one_clear_sentence(tmp_path, monkeypatch):
     monkeypatch.delenv("OPTSMITH_DATA", raising=False)
     monkeypatch.setenv("OPTSMITH_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(DataError, match=r"the checkpoint Carmon2019Unlabeled.pt is not there: put"):
+    with pytest.raises(DataError, match="Carmon2019Unlabeled.pt was not found: put"):
         find_task("attack-carmon2019", tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The attack task: a rule changes images, not weights, until a network misclassifies them."""
+"""The attack task: rules change images instead of weights, so that they are misclassified."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class AttackTask(Task):
         norm: `linf` or `l2`.
         images: Images per run during a search.
         final_images: Images per run of the final evaluation, also of the runs that tune for it.
-        presets: Named settings; by default the paper's and shorter ones.
-        name: For records.
-        description: One line for people.
+        presets: Named settings; defaults to those of `attack_presets`.
+        name: Name in records and messages.
+        description: Description in one line.
 
     Raises:
-        TaskError: Images, labels or a setting make no sense.
+        TaskError: Images, labels or a setting are invalid.
     """
 
     baselines = MappingProxyType({**with_schedules("pgd", "adam"), "apgd": Baseline.parse("apgd")})
@@ -93,7 +93,7 @@ class AttackTask(Task):
             raise TaskError("a run needs images: images and final_images must be at least 1")
         for pixels, labels in (search, final):
             check_labels(labels, len(pixels))
-            # Bytes are in the box once divided: one shows whether the shape is right.
+            # Bytes are always in range, so one image suffices to check the shape.
             shown = 1 if pixels.dtype == torch.uint8 else len(pixels)
             check_images(_unit(pixels[:shown]), labels[:shown])
         if len(search[0]) < 3:
@@ -137,7 +137,7 @@ class AttackTask(Task):
         return _unit(pixels[rows]).to(run.device), labels[rows].to(run.device).long()
 
     def start(self, run: Run) -> Training:
-        """Attack once."""
+        """Attack the images of a run."""
         originals, labels = self.pick(run)
         model = self.model
         if run.device.type != "cpu":
@@ -197,7 +197,7 @@ def attack_presets() -> Mapping[str, Preset]:
     `paper` tunes with 20 steps on 400 images and scores with 20 steps on 12 times 400; the final
     evaluation tunes with 100 steps on 1000 images, and has 100 steps on 10 times 1000. `quick` has
     fewer images, a shorter final evaluation, and places learning rates by the size of the rule's
-    updates. `smoke` only shows that it runs.
+    updates. `smoke` only shows that the task runs.
     """
     paper = Protocol(
         lrs=LRS,
@@ -216,7 +216,7 @@ def attack_presets() -> Mapping[str, Preset]:
         lrs=(0.01, 0.06), proxy_steps=4, steps=5, final_steps=6, tune_steps=4,
         score_seeds=2, final_seeds=2,
     )  # fmt: skip
-    # The trajectory test is for descents on weights: the paper's own attack rules fail it.
+    # The trajectory test is made for training: the paper's own attack rules fail it.
     return {
         "paper": Preset(protocol=paper, trajectory=False),
         "quick": Preset(protocol=quick, budget=32, trajectory=False, dedupe="scale"),
@@ -225,5 +225,5 @@ def attack_presets() -> Mapping[str, Preset]:
 
 
 def _unit(pixels: Tensor) -> Tensor:
-    """Return images in [0, 1]; bytes are kept as bytes until a run needs them."""
+    """Return images in [0, 1], converted from bytes if need be."""
     return pixels.float() / 255 if pixels.dtype == torch.uint8 else pixels

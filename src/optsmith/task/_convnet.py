@@ -17,7 +17,7 @@ from optsmith.task._module import ModuleTask
 from optsmith.task._protocol import Preset, Protocol
 
 SPLIT_SEED = 20221
-"""Of the one split of the training images: to train on, and to score on during a search."""
+"""Seed of the split of the training images into training and validation images."""
 
 VALIDATION = 5000
 BATCH = 100
@@ -60,22 +60,22 @@ def normalise(images: Tensor) -> Tensor:
         torch.tensor(values, device=images.device).mul_(255).view(3, 1, 1)
         for values in (MEAN, DEVIATION)
     )
-    # Not in place: where nothing has to be converted, `to` returns the images themselves.
+    # Not in place: `to` returns the images themselves if there is nothing to convert.
     return images.to(torch.float32, memory_format=LAYOUT).sub(mean).div_(deviation)
 
 
 def presets() -> Mapping[str, Preset]:
     """Return the task's presets.
 
-    `paper`: the learning rate from a grid of whole epochs (450 batches of 100), a score from five
-    epochs, no early stop, every evaluation counts; in the end five epochs of all 50 000 training
-    images.
+    `paper` tunes learning rates on a grid with one epoch (450 batches of 100) per rate and scores
+    rules after five epochs, without early stopping; every evaluation counts towards the budget. The
+    final evaluation trains for five epochs on all 50 000 training images.
 
-    `quick` trains on a part of the images, each seen once, another part for each seed: learning
-    rates on 5 000 images, placed by the size of the rule's updates; a score from two runs on
-    22 500; in the end two runs on 50 000.
+    `quick` trains on a part of the images, which depends on the seed, and sees each image once. It
+    tunes learning rates on 5 000 images, scores rules with two runs on 22 500 images, and has two
+    final runs on 50 000 images.
 
-    `smoke` only shows that it runs.
+    `smoke` only shows that the task runs.
     """
     paper = Protocol(
         lrs=LRS,
@@ -112,29 +112,30 @@ def make(data_dir: Path | None = None) -> Task:
 def task_of(
     train: Pair, test: Pair, validation: int = VALIDATION, batch_size: int = BATCH
 ) -> ModuleTask:
-    """Return the task on any images of the form of CIFAR-10's.
+    """Return the task on images in the format of CIFAR-10.
 
     Args:
         train: Images as bytes of shape (n, 3, 32, 32), and labels from 0 to 9.
-        test: The same, for the end.
-        validation: How many of the training images a search holds out.
-        batch_size: Images a batch.
+        test: Images and labels of the final evaluation, in the same format.
+        validation: Number of training images that a search holds out for validation.
+        batch_size: Images per batch.
 
     Raises:
-        TaskError: The images or labels are not of that form, or too few.
+        TaskError: The images or labels have another format, or there are too few.
     """
     for images, labels in (train, test):
         if images.dtype != torch.uint8 or images.shape[1:] != (3, 32, 32):
             raise TaskError(
-                f"images are bytes of shape (n, 3, 32, 32), not {images.dtype} of {images.shape}"
+                f"images must be bytes of shape (n, 3, 32, 32), not {images.dtype} of shape"
+                f" {tuple(images.shape)}"
             )
         if len(labels) and not (labels.min() >= 0 and labels.max() <= 9):
-            raise TaskError("labels are numbers from 0 to 9")
+            raise TaskError("labels must be numbers from 0 to 9")
     count = len(train[0]) - validation
     if count < batch_size:
         raise TaskError(
-            f"{len(train[0])} images are too few to hold out {validation} and have a batch of"
-            f" {batch_size} left"
+            f"{len(train[0])} images are too few: {validation} are held out, and a batch has"
+            f" {batch_size}"
         )
     order = torch.randperm(len(train[0]), generator=torch.Generator().manual_seed(SPLIT_SEED))
     # In the order of the split, so that both parts are views of the whole.
@@ -149,7 +150,7 @@ def task_of(
         metric=accuracy,
         batch_size=batch_size,
         prepare=normalise,
-        measure_size=batch_size,  # larger ones leave the cache and take longer
+        measure_size=batch_size,  # larger batches do not fit in the cache and take longer
         check_every=500,
         sparing=True,
         presets=presets(),

@@ -17,13 +17,13 @@ from optsmith.task._base import Task
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A network to attack, as a named task.
+    """A network whose attack is a named task.
 
     Attributes:
         name: Name of the task.
-        architecture: Of the network.
-        file: Its weights, looked for in the user's directory and its folder `robust_cifar10`.
-        radius: Radius of the ball, in levels of a pixel.
+        architecture: Architecture of the network.
+        file: Checkpoint, searched in the user's directory and its folder `robust_cifar10`.
+        radius: Radius of the ball, in units of 1/255.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Target:
 
     @property
     def description(self) -> str:
-        """One line for people."""
+        """Description in one line."""
         return f"attack on {self.architecture}, CIFAR-10, linf {self.radius}/255; success rate"
 
     def make(self, data_dir: Path | None = None) -> Task:
@@ -86,10 +86,10 @@ def make_digits(data_dir: Path | None = None) -> Task:
 
 
 def _find(file: str, data_dir: Path | None) -> Path:
-    """Return where a checkpoint is.
+    """Return the path of a checkpoint.
 
     Raises:
-        DataError: It is nowhere that we look.
+        DataError: The checkpoint is not found.
     """
     named = os.environ.get("OPTSMITH_DATA")
     roots = [data_dir, None if named is None else Path(named), data.cache_dir("robust_cifar10")]
@@ -103,8 +103,8 @@ def _find(file: str, data_dir: Path | None) -> Path:
         if (place / file).is_file():
             return place / file
     raise DataError(
-        f"the checkpoint {file} is not there: put it into {places[0]}, or name a directory that"
-        " has it with --data-dir or OPTSMITH_DATA"
+        f"the checkpoint {file} was not found: put it into {places[0]}, or give its directory with"
+        " --data-dir or OPTSMITH_DATA"
     )
 
 
