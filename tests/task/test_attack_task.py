@@ -233,7 +233,7 @@ def test_the_task_has_a_model_of_its_own():
 def test_a_missing_checkpoint_is_one_clear_sentence(tmp_path, monkeypatch):
     monkeypatch.delenv("OPTSMITH_DATA", raising=False)
     monkeypatch.setenv("OPTSMITH_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(DataError, match="Carmon2019Unlabeled.pt was not found: put"):
+    with pytest.raises(DataError, match=r"Carmon2019Unlabeled.pt was not found: put"):
         find_task("attack-carmon2019", tmp_path)
 
 
