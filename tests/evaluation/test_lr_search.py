@@ -153,7 +153,7 @@ def test_halving_gives_up_the_worse_half_twice(stacked):
     assert record.scores == whole.scores
     through = [p for p in record.grid if p.score is not None]
     assert len(through) == 2  # of seven, four after a quarter, two after half
-    assert {p.stopped for p in record.grid if p.score is None} == {"behind the others"}
+    assert {p.stopped for p in record.grid if p.score is None} == {"in the worse half at a rung"}
     full = {p.lr: p.score for p in whole.grid}
     for point in through:
         assert point.score == pytest.approx(full[point.lr], rel=1e-4)

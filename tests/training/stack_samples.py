@@ -1,4 +1,4 @@
-"""What tests of stacks train, and how they compare traces."""
+"""Models, tasks and comparisons shared by the tests of stacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STEPS = 30
 
 
 def digits(count=200, seed=0):
-    """Return points around 5 centres, and which centre each belongs to."""
+    """Return points around 5 centres, and the index of each point's centre."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(5, (count,), generator=generator)
     centres = torch.randn(5, 12, generator=torch.Generator().manual_seed(99))
@@ -48,12 +48,12 @@ def never(task):
 
 
 def number(point):
-    """Return a value of a signal; whether infinite or NaN is a matter of rounding."""
+    """Return a value of a signal, NaN if it is not finite: rounding may turn one into another."""
     return point[1] if math.isfinite(point[1]) else math.nan
 
 
 def same(stacked, plain, tolerance=1e-4):
-    """Compare traces in all but time."""
+    """Assert that two traces are equal except for their time."""
     assert stacked.stopped == plain.stopped
     assert [step for step, _ in stacked.signal] == [step for step, _ in plain.signal]
     values, others = (list(map(number, t.signal)) for t in (stacked, plain))

@@ -1,4 +1,4 @@
-"""What cannot be trained in stacks, and that it is found out."""
+"""Tasks that cannot be stacked are detected and trained plainly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OwnLoop(type(sorting())):
 
 
 class Choosing(nn.Linear):
-    """Goes another way for other weights."""
+    """Has control flow that depends on the weights."""
 
     def forward(self, x):
         return super().forward(x) if self.weight.sum() > 0 else -super().forward(x)
@@ -42,7 +42,7 @@ class Unused(nn.Linear):
 
 
 class Counting(nn.Linear):
-    """Is another function at each call of any instance."""
+    """Computes a different function in each call of any instance."""
 
     calls = 0
 
@@ -98,13 +98,13 @@ PLAIN = {
     "dropout": (lambda: sorting(lambda: nn.Sequential(perceptron(), nn.Dropout())), "vmap cannot"),
     "randomness": (lambda: sorting(lambda: Shuffling(12, 5)), "vmap cannot"),
     "control flow": (lambda: sorting(lambda: Choosing(12, 5)), "vmap cannot"),
-    "tied": (lambda: sorting(tied), "shared"),
-    "twice": (lambda: sorting(twice), "shared"),
+    "tied": (lambda: sorting(tied), "share parameters"),
+    "twice": (lambda: sorting(twice), "share parameters"),
     "frozen": (lambda: sorting(frozen), "frozen"),
     "unused": (lambda: sorting(Unused), "not used|vmap cannot"),
-    "other numbers": (lambda: sorting(lambda: Counting(12, 5)), "other numbers"),
-    "large": (lambda: sorting(large), "large enough"),
-    "large activations": (lambda: sorting(busy), "large enough"),
+    "other numbers": (lambda: sorting(lambda: Counting(12, 5)), "different numbers"),
+    "large": (lambda: sorting(large), "keeps the CPU busy"),
+    "large activations": (lambda: sorting(busy), "keeps the CPU busy"),
     "half": (
         lambda: Task.from_module(
             lambda: perceptron().bfloat16(),
@@ -116,7 +116,7 @@ PLAIN = {
     ),
     "loss of one element": (
         lambda: Task.from_module(perceptron, digits(), not_reduced, protocol=PROTOCOL),
-        "not one number",
+        "not a scalar",
     ),
 }
 

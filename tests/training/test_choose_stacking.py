@@ -1,4 +1,4 @@
-"""How many copies a stack has: a rule of the model's size and the device."""
+"""The number of copies per stack depends on the model's size and the device."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_small_model_is_stacked_and_the_record_says_what_a_copy_takes():
 
 def test_a_large_model_is_trained_plainly_without_being_checked(monkeypatch, caplog):
     def fail(*_):
-        raise AssertionError("checked in vain")
+        raise AssertionError("a large model must not be checked")
 
     monkeypatch.setattr("optsmith.training.stacked._choose.check_stack", fail)
     wide = sorting(lambda: nn.Sequential(nn.Linear(12, 60_000), nn.Linear(60_000, 5)))
@@ -73,7 +73,7 @@ def test_a_large_model_is_trained_plainly_without_being_checked(monkeypatch, cap
 
 def test_two_copies_must_fit(monkeypatch):
     monkeypatch.setattr("optsmith.training.stacked._stacking.MOST_BYTES", 100)
-    assert "would not fit" in choose_stacking(line(), CPU).reason
+    assert "do not fit in memory" in choose_stacking(line(), CPU).reason
 
 
 @pytest.mark.parametrize("copies", [2, 5, 500])
@@ -83,7 +83,7 @@ def test_the_size_can_be_given(copies):
 
 def test_one_copy_asked_for_is_the_plain_loop():
     chosen = choose_stacking(line(), CPU, 1)
-    assert (chosen.copies, chosen.reason) == (1, "as asked for")
+    assert (chosen.copies, chosen.reason) == (1, "stacking is disabled")
 
 
 def test_stacks_that_cannot_be_are_refused_when_they_are_asked_for():

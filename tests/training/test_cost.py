@@ -1,4 +1,4 @@
-"""What training costs, by a clock of our own."""
+"""Time per step, measured with a fake clock, and peak memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that tasks move forward by hand."""
+    """Replace the clock by one that the task advances."""
     now = [0.0]
     monkeypatch.setattr(_cost.time, "perf_counter", lambda: now[0])
     return now
 
 
 def timed(clock, step, measuring, every):
-    """A task whose steps, and measurements every so many steps, take given seconds."""
+    """Return a task with given durations of a step and of a measurement every `every` steps."""
 
     def train(run):
         clock[0] += 5.0  # building the model
@@ -43,7 +43,7 @@ def timed(clock, step, measuring, every):
 
 @pytest.mark.parametrize(
     ("every", "expected"),
-    [(100, 2.0), (3, 2.0), (1, 9.0)],  # where every step is measured, that is a step's time
+    [(100, 2.0), (3, 2.0), (1, 9.0)],  # if every step is measured, the measurement counts
 )
 def test_measurements_are_no_part_of_a_step(clock, every, expected):
     task = timed(clock, 0.002, 0.007, every)
@@ -66,12 +66,12 @@ def test_records_say_how_much_memory_was_taken():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is inherited on Linux")
 def test_the_peak_of_a_process_is_its_own():
-    """A small process started by a large one: its peak is not the large one's."""
+    """A small process started by a large one must not report the large peak."""
     small = (
         "import torch; from optsmith.training import peak_memory;"
         "print(peak_memory(torch.device('cpu')))"
     )
-    # The large one replaces itself, so that the small one has the same number for the kernel.
+    # With exec both have the same process id, and the kernel keeps the peak of getrusage.
     large = (
         "import os, sys; held = bytearray(1 << 30); held[::4096] = b'1' * (1 << 18);"
         f"os.execv(sys.executable, [sys.executable, '-c', {small!r}])"

@@ -1,4 +1,4 @@
-"""A step on another device than the CPU, without one: on `meta`, where tensors have no values."""
+"""Stacks on a device other than the CPU, tested on `meta`, where tensors have no values."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from optsmith.training.stacked._stack import Stack, arranged
 
 META = torch.device("meta")
 NUMBER_FIRST = {"mnist3", "stsb"}
-"""They divide a number by a tensor, or raise it to one, which `meta` refuses and a GPU does not."""
+"""Rules with a number divided by, or raised to, a tensor, which fails on `meta` but not on a GPU."""
 PROTOCOL = Protocol(lrs=(0.1,), proxy_steps=10, steps=10, final_steps=10)
 
 
 class Residual(nn.Module):
-    """No perceptron: vmap runs it."""
+    """Needs vmap."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,7 @@ def perceptron():
 
 @pytest.mark.parametrize("model", [perceptron, Residual])
 def test_a_step_of_a_stack_reads_no_value_back(model):
-    """Each would be a wait for the device, and fails here; so do tensors left on the CPU."""
+    """Reading a value, which synchronizes with the device, fails on `meta`; so do CPU tensors."""
     rules = [entry.rule for name, entry in zoo.items() if name not in NUMBER_FIRST]
     recipes = [*rules, parse_recipe("torch:adamw+cosine")]
     data = torch.randn(40, 6), torch.randint(3, (40,))
@@ -47,4 +47,4 @@ def test_a_step_of_a_stack_reads_no_value_back(model):
     assert losses.shape == (len(runs),)
     assert {matrix.device.type for matrix in stack.copies.matrices} == {"meta"}
     with pytest.raises(RuntimeError, match="meta"):
-        float(losses[0])  # the test would notice
+        float(losses[0])  # reading a value does fail

@@ -1,4 +1,4 @@
-"""Races of learning rates: in memory, and with paused runs on disk, to the same bit."""
+"""Successive halving of learning rates: equal results in memory and with checkpoints on disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = 47
 
 
 class Counting(nn.Module):
-    """Has all that a run must keep: weights, random masks, statistics, and counters of its own."""
+    """Has every kind of state: weights, random masks, running statistics, and attributes."""
 
     alive: ClassVar[weakref.WeakSet] = weakref.WeakSet()
 
@@ -54,18 +54,18 @@ def in_memory(**settings) -> Task:
     )
 
 
-def loader(**settings) -> Task:
+def loader(batch_size=10, **settings) -> Task:  # 7 batches, the last smaller
     data = TensorDataset(*line_data())
     return Task.from_module(
         Counting,
-        DataLoader(data, batch_size=10, shuffle=True, **settings),  # 7 batches, the last smaller
+        DataLoader(data, batch_size=batch_size, shuffle=True, **settings),
         mse_loss,
         protocol=PROTOCOL,
     )
 
 
 def noisy_loader() -> Task:
-    """Data that draws from torch's generator itself, between the draws of the model."""
+    """Return a task whose dataset draws from torch's generator between the draws of the model."""
 
     class Noisy(TensorDataset):
         def __getitem__(self, i):
@@ -103,7 +103,7 @@ def with_settings() -> Task:
 TASKS = {
     "tensors": in_memory,
     "loader": loader,
-    "loader with workers": lambda: loader(num_workers=1),
+    "loader with workers": lambda: loader(5, num_workers=1),  # fewer epochs: each starts a process
     "noisy loader": noisy_loader,
     "own loop": own_loop,
     "validation": validated,
@@ -129,7 +129,7 @@ def on_disk(monkeypatch):
 def same(one, other):
     assert [o[1] for o in one] == [o[1] for o in other]
     for (a, *rest), (b, *others) in zip(one, other, strict=True):
-        # As text: what is not a number has to be so in both.
+        # As text, because NaN differs from itself.
         assert str(a) == str(b)
         assert rest == others
 
@@ -138,7 +138,6 @@ def same(one, other):
     ("name", "recipe"),
     [
         *[("tensors", recipe) for recipe in RECIPES],
-        *[("loader", recipe) for recipe in RECIPES],
         *[(name, "drop(Adam)") for name in TASKS],
     ],
 )
@@ -147,7 +146,7 @@ def test_paused_runs_on_disk_give_the_same_traces_to_the_bit(name, recipe, on_di
     expected = outcome(task, recipe)
     on_disk()
     same(outcome(task, recipe), expected)
-    assert any("behind" in stopped for _, stopped, _, _ in expected)
+    assert any("worse half" in stopped for _, stopped, _, _ in expected)
     assert any(not stopped for _, stopped, _, _ in expected)
 
 

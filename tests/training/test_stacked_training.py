@@ -1,4 +1,4 @@
-"""Stacked training against the plain loop: the same runs, the same traces."""
+"""Stacked training gives the same traces as plain training."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tasks_for_tests import line
 
 
 class Residual(nn.Module):
-    """No perceptron: vmap has to run it. One parameter is large enough for a matrix of its own."""
+    """Needs vmap; one parameter is large enough for a separate matrix."""
 
     def __init__(self):
         super().__init__()
@@ -79,12 +79,12 @@ def task_of(name):
 
 
 def pairs_of(recipes):
-    """Return two runs of each recipe, with other learning rates and seeds."""
+    """Return two runs per recipe, with different learning rates and seeds."""
     return [Run(r, lr, s, STEPS) for r in recipes for lr, s in zip(LRS, SEEDS, strict=True)]
 
 
 def stacking_of(task):
-    """Return the decision without the rule of size: stacks wherever they are possible."""
+    """Return a stacking of up to 64 copies, whatever the size of the model."""
     check_stack(task, CPU)
     one = footprint(task, CPU)
     return Stacking(64, one.parameters, one.activations)
@@ -95,7 +95,7 @@ def train(task, runs, stopping):
 
 
 def check(task, runs, stopping=None):
-    """Train both ways and compare; the stack must have been one."""
+    """Compare stacked with plain training; fail if nothing was stacked."""
     assert any(len(members) > 1 for members in stacks(stacking_of(task), runs))
     stopping = stopping or never(task)
     traces = train(task, runs, stopping)
@@ -125,7 +125,15 @@ def test_every_kind_of_model_that_can_be_stacked(name):
 
 
 @pytest.mark.parametrize("layer", ELEMENTWISE)
-def test_every_activation(layer):
+def test_activations_are_element_wise(layer):
+    """So they may be applied to the transposed activations of a stack."""
+    values = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(layer()(values.T.contiguous()).T, layer()(values))
+
+
+# Three with an explicit backward pass, three without; some support in-place operation.
+@pytest.mark.parametrize("layer", [nn.ReLU, nn.Sigmoid, nn.Tanh, nn.GELU, nn.CELU, nn.Identity])
+def test_activations_train_as_in_the_plain_loop(layer):
     def make(**settings):
         return nn.Sequential(
             nn.Linear(12, 6), layer(**settings), layer(), nn.Linear(6, 5, bias=False), layer()

@@ -1,4 +1,4 @@
-"""Training: runs in, traces out, one at a time or as stacks of model copies."""
+"""Training of runs, one at a time or in stacks of model copies."""
 
 from optsmith.training._cost import ms_per_step, peak_memory
 from optsmith.training._plain import LOOK, PausableRun, Trace, train_once

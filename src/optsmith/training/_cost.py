@@ -1,4 +1,4 @@
-"""The cost of training: time per step, and memory."""
+"""Measurement of the time per training step and of peak memory."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from optsmith.task import Run, Task, seeded
 def ms_per_step(task: Task, run: Run) -> float:
     """Return the median milliseconds per step of a plain run.
 
-    Steps at which the task measures on held-out data are left out, and so is the last step, at
-    which every task measures.
+    Steps at which the task evaluates its validation or test data are excluded, and so is the last
+    step, at which every task may do so.
     """
     bare: list[float] = []
     measured: list[float] = []
@@ -29,7 +29,7 @@ def ms_per_step(task: Task, run: Run) -> float:
         start = time.perf_counter()
         for value in islice(training, max(1, run.steps - 1)):
             if isinstance(value, Tensor):
-                value.item()  # waits for the device
+                value.item()  # synchronizes with the device
             elif run.device.type == "cuda":
                 torch.cuda.synchronize(run.device)
             now = time.perf_counter()
@@ -40,10 +40,10 @@ def ms_per_step(task: Task, run: Run) -> float:
 
 
 def peak_memory(device: torch.device) -> float:
-    """Return the peak memory of this process, or of torch on a GPU, in bytes; NaN if unknown."""
+    """Return the peak memory in bytes of this process, or of torch on a GPU; NaN if unknown."""
     if device.type == "cuda":
         return float(torch.cuda.max_memory_allocated(device))
-    # On Linux not from getrusage: a process inherits that peak from the one that started it.
+    # Not getrusage on Linux: a process inherits that peak from its parent.
     status = Path("/proc/self/status")
     if status.exists():
         peak = re.search(r"^VmHWM:\s*(\d+) kB", status.read_text(), re.MULTILINE)

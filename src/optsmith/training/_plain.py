@@ -1,4 +1,4 @@
-"""The plain loop: one run at a time, whatever the task."""
+"""Training of one run at a time, for any task."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from optsmith.task import (
 from optsmith.training._stopping import Stopping
 
 LOOK = 10
-"""Steps between readings of the signal: on a GPU each reading waits for the device."""
+"""Steps between reads of the signal; each read synchronizes with the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What came of a run.
+    """The result of a run.
 
     Attributes:
-        signal: (step, value) of every step that was measured.
-        stopped: Why it ended before its time; empty when it did not.
-        metrics: What the task measured at the end.
-        seconds: Time its steps took, without what was measured at the end; the share of a run that
-            was trained together with others.
+        signal: (step, value) of every measured step.
+        stopped: Why the run was stopped early; empty if it was not.
+        metrics: Metrics measured at the end of the run.
+        seconds: Training time without the final metrics; in a stack, the run's share of it.
         state_bytes: Bytes of optimizer state per parameter.
     """
 
@@ -50,27 +49,27 @@ class Trace:
 
 
 def train_once(task: Task, run: Run, stopping: Stopping | None = None) -> Trace:
-    """Train once, with torch's generators seeded for the run and restored after it."""
+    """Return the trace of a run, trained with seeded generators that are restored afterwards."""
     training = PausableRun(task, run, stopping or Stopping(task.objective))
     training.train()
     return training.result()
 
 
 class PausableRun:
-    """A training run that can be paused, and set aside on disk while others are trained.
+    """A training run that can be paused, and moved to disk while other runs are trained.
 
-    torch's generators are seeded for the run; each time it is trained, they continue where it was
-    paused, and are restored afterwards.
+    torch's generators are seeded for the run, keep its state across pauses, and are restored after
+    each call of `train`.
 
     Args:
-        task: What is trained.
+        task: The task.
         run: The run.
-        stopping: What ends it early.
+        stopping: The early-stopping criteria.
 
     Attributes:
         run: The run.
-        signal: (step, value) of every step that was measured so far.
-        trace: The outcome, once it has ended.
+        signal: (step, value) of every step measured so far.
+        trace: The result; None until the run has ended.
     """
 
     def __init__(self, task: Task, run: Run, stopping: Stopping) -> None:
@@ -84,7 +83,7 @@ class PausableRun:
         self._file: IO[bytes] | None = None
 
     def train(self, until: int | None = None) -> None:
-        """Train until a step, a multiple of `LOOK`, and pause; by default to the end."""
+        """Train until a step, a multiple of `LOOK`, and pause; None trains to the end."""
         device = self.run.device
         with seeded(self.run.seed, device):
             training = self._training or self._start()
@@ -96,13 +95,13 @@ class PausableRun:
             self._state_bytes = state_bytes(self.run.built[-1])
 
     def result(self) -> Trace:
-        """Return the outcome of a run that has ended."""
+        """Return the result of a run that has ended."""
         if self.trace is None:
             raise TaskError(f"the run has not ended: it is at step {self._step}")
         return self.trace
 
     def give_up(self, why: str) -> None:
-        """End a paused run."""
+        """Stop a paused run early, for a reason that its trace records."""
         self._end(why)
 
     def memory(self) -> int:
@@ -114,11 +113,11 @@ class PausableRun:
         return sum(int(tensor.nbytes) for tensor in tensors)
 
     def set_aside(self, file: IO[bytes]) -> None:
-        """Free the memory of a paused run; it can be trained on as if nothing had happened.
+        """Free the memory of a paused run, which can still be continued with the same result.
 
         Args:
-            file: Where it is saved, if its training can be; otherwise it is repeated from the
-                start when it goes on. Closed with the run.
+            file: File for the checkpoint, closed with the run. If the training does not support
+                checkpoints, nothing is written and the run is repeated from the start.
         """
         if isinstance(self._training, ResumableTraining):
             torch.save(self._training.save(), file)
@@ -126,7 +125,7 @@ class PausableRun:
         self._file = file
 
     def close(self) -> None:
-        """Free what a paused run, or one that has ended, holds in memory and on disk."""
+        """Free the memory and the file of a paused or ended run."""
         if self._training is not None:
             self._training.close()
         if self._file is not None:
@@ -135,7 +134,7 @@ class PausableRun:
         self.run.built.clear()
 
     def _start(self) -> Training:
-        """Start the run, or continue it after it was set aside."""
+        """Start the run, or restore it after `set_aside`."""
         training = self._training = self._task.start(self.run)
         if self._file is None:
             return training
@@ -150,7 +149,7 @@ class PausableRun:
         return training
 
     def _advance(self, training: Training, until: int | None) -> None:
-        """Train until a step or the end; read the signal, and stop if need be, every few steps."""
+        """Train until a step or the end, and check the stopping criteria every `LOOK` steps."""
         fresh: list[tuple[int, float | Tensor]] = []
         start = time.perf_counter()
         while self._step != until:
@@ -164,7 +163,9 @@ class PausableRun:
             self._step += 1
             if self._step > self.run.steps:
                 training.close()
-                raise TaskError(f"the task {self._task.name} goes on after {self.run.steps} steps")
+                raise TaskError(
+                    f"the task {self._task.name} yields more than {self.run.steps} steps"
+                )
             if value is not None:
                 fresh.append((self._step, value))
             if self._step % LOOK == 0 or self._step == self.run.steps:
@@ -178,7 +179,7 @@ class PausableRun:
                 start = time.perf_counter()
 
     def _read(self, fresh: Sequence[tuple[int, float | Tensor]]) -> str:
-        """Take in new values; return why to stop, if there is a reason."""
+        """Append new values to the signal and return why to stop; empty to continue."""
         seen = len(self.signal)
         self.signal += _numbers(fresh)
         return self._stopping.why(self.signal, self.run.steps, seen)
@@ -187,8 +188,8 @@ class PausableRun:
         last = self.signal[-1][0] if self.signal else None
         if self._step != self.run.steps or last != self._step:
             raise TaskError(
-                f"the task {self._task.name} gave {self._step} steps with the last signal at step"
-                f" {'none' if last is None else last}; {self.run.steps} steps were asked for"
+                f"the task {self._task.name} must yield {self.run.steps} steps with a signal at the"
+                f" last; it yielded {self._step}, and its last signal was at step {last}"
             ) from None
 
     def _end(self, why: str, metrics: Mapping[str, Any] | None = None) -> None:
@@ -198,7 +199,7 @@ class PausableRun:
 
 
 def _numbers(fresh: Sequence[tuple[int, float | Tensor]]) -> list[tuple[int, float]]:
-    """Return values as numbers, with one wait for all tensors."""
+    """Return the values as numbers, with a single device synchronization."""
     tensors = [value for _, value in fresh if isinstance(value, Tensor)]
     numbers = iter(torch.stack(tensors).tolist() if tensors else ())
     return [

@@ -1,4 +1,4 @@
-"""Races: learning rates of one recipe trained in turns, of which the worse half is given up."""
+"""Successive halving of the learning rates of one recipe, trained one run at a time."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from optsmith.training._plain import LOOK, PausableRun, Trace
 from optsmith.training._stopping import BEHIND, Stopping
 
 MOST_MEMORY = 256 << 20
-"""Bytes of parameters and optimizer state that the paused runs of a race may hold in memory.
+"""Maximum bytes of parameters and optimizer state of paused runs in memory.
 
-Races of larger models save paused runs to temporary files, in the directory that Python's
-`tempfile` chooses (TMPDIR), and hold one model in memory at a time. The outcome is the same.
+Above this, paused runs are checkpointed to temporary files in the directory chosen by Python's
+`tempfile` (TMPDIR), and one model is in memory at a time. The results are the same.
 """
 
 
 def race(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
-    """Train runs that differ in their learning rate alone, and give up those that are behind.
+    """Train runs that differ only in their learning rate by successive halving.
 
-    Each is trained to the next rung and paused; then the worse half is given up, and the others
-    go on. Runs whose training cannot be saved are repeated from the start where memory is short.
+    Each run is trained to the next rung and paused; then the worse half is stopped and the others
+    continue. Runs without checkpoints are repeated from the start if memory is short.
     """
     steps = runs[0].steps
     looks = range(LOOK, steps + 1, LOOK)
@@ -39,7 +39,7 @@ def race(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
                 if one.trace is not None:
                     one.close()
                 elif is_large:
-                    # It has no name, and is gone when it is closed or this process dies.
+                    # An unnamed file: deleted when it is closed or this process dies.
                     one.set_aside(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the run
             going = [one for one in going if one.trace is None]
             for i in stopping.behind([one.signal for one in going]):

@@ -1,4 +1,4 @@
-"""When a run is hopeless."""
+"""Early-stopping criteria."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from itertools import pairwise
 from optsmith.task import Objective
 
 WINDOW = 4
-"""Steps in the moving average of a loss."""
+"""Values per moving average of the loss."""
 
 BETWEEN = (0.05, 0.20)
-"""The part of the run in which a loss that keeps rising is given up."""
+"""The fraction of the run in which a rising loss is detected, as (start, end)."""
 
 RISING = 0.75
-"""The share of that part's steps in which the moving average must have risen."""
+"""The fraction of these steps in which the moving average must have risen."""
 
 REACHED_BY = 0.10
-"""The part of the run after which an accuracy must have reached the threshold."""
+"""The fraction of the run after which an accuracy must have reached the threshold."""
 
 NOT_FINITE = "the signal is not finite"
 
-BEHIND = "behind the others"
+BEHIND = "in the worse half at a rung"
 
 RUNGS = (0.25, 0.5)
-"""The parts of the run after which the worse half of a grid's learning rates is given up."""
+"""The fractions of the run after which the worse half of the learning rates is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """What ends a run early.
+    """Early-stopping criteria of a run. A run whose signal is not finite is always stopped.
 
     Attributes:
-        objective: Tells losses from accuracies.
-        early: Whether hopeless runs are stopped; one that is not finite always is.
-        threshold: What an accuracy has to reach.
-        halving: Whether runs that differ in their learning rate alone race each other.
+        objective: The objective; its direction distinguishes losses from accuracies.
+        early: Whether rising losses and accuracies below the threshold are stopped.
+        threshold: Accuracy to reach.
+        halving: Whether runs that differ only in their learning rate are halved at each rung.
     """
 
     objective: Objective
@@ -46,14 +46,14 @@ class Stopping:
     halving: bool = False
 
     def is_rung(self, step: int, before: int, steps: int) -> bool:
-        """Return whether runs are compared after `step`, the last look having been at `before`."""
+        """Return whether runs are compared at `step`, given that the last check was at `before`."""
         return self.halving and any(before < part * steps <= step for part in RUNGS)
 
     def behind(self, signals: Sequence[Sequence[tuple[int, float]]]) -> list[int]:
-        """Return which of the runs that go on are not in the better half; the first of equals is.
+        """Return the indices of the runs in the worse half; of equal runs, the first is better.
 
-        Every run has been measured at the same steps, so what is compared is what a score is made
-        of; runs that have not been measured yet are all kept.
+        All runs were measured at the same steps, so their scores so far are compared. If a run has
+        not been measured yet, none is stopped.
         """
         if len(signals) < 2 or not all(signals):
             return []
@@ -61,12 +61,12 @@ class Stopping:
         return sorted(i for _, i in sorted(rank)[-(-len(signals) // 2) :])
 
     def why(self, signal: Sequence[tuple[int, float]], steps: int, seen: int = 0) -> str:
-        """Return why to stop after `signal` of a run of `steps` steps; empty to go on.
+        """Return why to stop a run; empty to continue.
 
         Args:
-            signal: What was measured so far.
+            signal: (step, value) of every step measured so far.
             steps: Length of the run.
-            seen: How many of its values were there at the last look, which found nothing.
+            seen: Number of values at the last check, which did not stop the run.
         """
         if any(not math.isfinite(value) for _, value in signal[seen:]):
             return NOT_FINITE

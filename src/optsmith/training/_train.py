@@ -1,4 +1,4 @@
-"""Training: the seam between what is to be trained and how it is done."""
+"""Training of a list of runs with the chosen stacking."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ __all__ = ["LOOK", "Trace", "train", "train_once"]
 
 
 def train(task: Task, runs: Sequence[Run], stopping: Stopping, stacking: Stacking) -> list[Trace]:
-    """Train, as stacks of model copies or one by one.
+    """Return the traces of runs, trained in stacks of model copies or one at a time.
 
-    Either way gives the same traces, up to rounding; `stopping` ends runs early. The same call
-    gives the same numbers to the bit, whatever else the machine does, and the order of the runs
-    does not matter.
+    Both give the same traces up to rounding. Equal calls give bitwise equal results, and the order
+    of the runs does not matter.
     """
     traces: dict[int, Trace] = {}
     alone: list[int] = []
@@ -37,7 +36,7 @@ def train(task: Task, runs: Sequence[Run], stopping: Stopping, stacking: Stackin
 
 
 def _races(runs: Sequence[Run], alone: Sequence[int], stopping: Stopping) -> list[list[int]]:
-    """Return which runs race each other: those alike but for the learning rate, if any race."""
+    """Return the groups of runs to halve: those that differ only in their learning rate."""
     if not stopping.halving:
         return [[i] for i in alone]
     rivals: dict[tuple[Recipe, int], list[int]] = {}

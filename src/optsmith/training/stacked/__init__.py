@@ -1,4 +1,4 @@
-"""Stacked training: many runs as copies of one model, trained side by side."""
+"""Stacked training: several runs trained together as copies of one model."""
 
 from optsmith.training.stacked._choose import choose_stacking
 from optsmith.training.stacked._stack import Stack, train_stack

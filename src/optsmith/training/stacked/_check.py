@@ -1,4 +1,4 @@
-"""Whether the runs of a task can be trained as a stack: checked by training a few steps."""
+"""Check that stacked training of a task gives the same numbers as plain training."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from optsmith.training.stacked._gradients import feeds
 from optsmith.training.stacked._perceptron import Perceptron
 
 TOLERANCE = 1e-4
-"""Largest difference from the plain loop, relative to the largest entry, taken for rounding."""
+"""Relative tolerance for rounding differences from plain training."""
 
 LR = 0.1
-"""Learning rate between the two steps that are compared."""
+"""Learning rate of the two steps that are compared."""
 
 _DESCENT = Rule.parse("g")
 
 
 class NotStackableError(Exception):
-    """A task whose runs have to be trained one at a time; the message says why."""
+    """The runs of a task cannot be stacked; the message says why."""
 
 
 Kind = Literal["perceptron", "convolutions", "other"]
-"""What a model consists of, as far as it matters for the speed of stacks."""
+"""The type of a model, as far as it affects the speed of stacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The size and kind of one copy of a model.
+    """The memory and type of one copy of a model.
 
     Attributes:
         parameters: Bytes of parameters.
-        activations: Bytes that the forward pass keeps for the backward pass.
-        kind: What the model consists of.
+        activations: Bytes that the forward pass saves for the backward pass.
+        kind: The type of the model.
     """
 
     parameters: int
@@ -49,10 +49,10 @@ class Footprint:
 
 
 def footprint(task: Task, device: torch.device) -> Footprint:
-    """Return the size and kind of one copy of a task's model.
+    """Return the memory and type of one copy of a task's model.
 
     Raises:
-        NotStackableError: The task or its model is of a kind that is not stacked.
+        NotStackableError: Stacks do not support the task or its model.
     """
     stackable = as_stackable(task)
     model = _model(stackable, 0, device)
@@ -78,22 +78,22 @@ def _kind(task: ModuleTask, model: nn.Module) -> Kind:
 
 
 def check_stack(task: Task, device: torch.device) -> None:
-    """Check that stacks of a task's model train as the plain loop does.
+    """Check that stacked training of a task gives the same numbers as plain training.
 
     Raises:
-        NotStackableError: They do not.
+        NotStackableError: The numbers differ, or vmap cannot run the model.
     """
     stackable = as_stackable(task)
     try:
         with warnings.catch_warnings():
             # vmap warns when it falls back to a loop over the copies.
             warnings.filterwarnings("error", message="There is a performance drop")
-            # One batch for all copies; one per copy; and shared, evenly and unevenly.
+            # One batch for all copies, one per copy, shared evenly, shared unevenly.
             for seeds in ([0, 0], [0, 1], [0, 0, 1, 1], [0, 0, 1]):
                 _compare(stackable, seeds, device)
     except NotStackableError:
         raise
-    except Exception as error:  # whatever a user's model may raise when it is run by vmap
+    except Exception as error:  # a user's model may raise anything under vmap
         line = str(error).strip().partition("\n")[0]
         raise NotStackableError(
             f"vmap cannot run the model ({type(error).__name__}: {line})"
@@ -101,10 +101,10 @@ def check_stack(task: Task, device: torch.device) -> None:
 
 
 def as_stackable(task: Task) -> ModuleTask:
-    """Return a task whose training loop and data are of the kinds that can be stacked.
+    """Return the task, whose training loop and data are checked to be supported by stacks.
 
     Raises:
-        NotStackableError: They are not.
+        NotStackableError: They are not supported.
     """
     if not isinstance(task, ModuleTask) or type(task).start is not ModuleTask.start:
         raise NotStackableError("the task has a training loop of its own")
@@ -123,15 +123,15 @@ def _inspect(module: nn.Module) -> None:
     if not params:
         raise NotStackableError("the model has no parameters")
     if len({p.dtype for p in params}) > 1 or params[0].dtype not in (torch.float32, torch.float64):
-        raise NotStackableError("the model is not in single or double precision throughout")
+        raise NotStackableError("the parameters are not all in single or all in double precision")
     if len(list(module.named_parameters(remove_duplicate=False))) > len(params):
-        raise NotStackableError("some of the model's parameters are shared between its layers")
+        raise NotStackableError("layers of the model share parameters")
     if not all(p.requires_grad for p in params):
-        raise NotStackableError("some of the model's parameters are frozen")
+        raise NotStackableError("some parameters of the model are frozen")
 
 
 def _compare(task: ModuleTask, seeds: Sequence[int], device: torch.device) -> None:
-    """Train copies for two steps, in a stack and one by one; raise when they differ."""
+    """Raise an error if two steps of stacked training differ from plain training."""
     data = task.data
     assert isinstance(data, TensorBatches)  # noqa: S101 - checked by `as_stackable`
     feed = feeds(data, seeds, 2, device)
@@ -141,7 +141,7 @@ def _compare(task: ModuleTask, seeds: Sequence[int], device: torch.device) -> No
     for step in (1, 2):
         losses, gradients = copies.gradients(feed(step))
         if losses.shape != (len(seeds),):
-            raise NotStackableError("the loss is not one number")
+            raise NotStackableError("the loss is not a scalar")
         for row, (batches, model) in enumerate(zip(plain, models, strict=True)):
             loss = _plain_step(task, model, batches[step - 1])
             rows = [_row(model, columns.parameters) for columns in copies.columns]
@@ -154,14 +154,14 @@ def _compare(task: ModuleTask, seeds: Sequence[int], device: torch.device) -> No
 
 
 def _plain_step(task: ModuleTask, model: nn.Module, batch: Batch) -> Tensor:
-    """Take a step of plain descent; return the loss."""
+    """Take a step of gradient descent and return the loss before it."""
     model.zero_grad()
     loss = task.loss(model(batch[0]), batch[1])
     loss.backward()  # type: ignore[no-untyped-call]
     with torch.no_grad():
         for p in model.parameters():
             if p.grad is None:
-                raise NotStackableError("some of the model's parameters are not used")
+                raise NotStackableError("some parameters of the model are not used")
             p.sub_(p.grad, alpha=LR)
     return loss.detach()
 
@@ -176,4 +176,4 @@ def _must_match(stacked: Sequence[Tensor], plain: Sequence[Tensor]) -> None:
         one, other = one.double(), other.double()
         scale = float(other.abs().nan_to_num(0.0, 0.0, 0.0).max()) if other.numel() else 0.0
         if not torch.allclose(one, other, TOLERANCE, TOLERANCE * scale, equal_nan=True):
-            raise NotStackableError("the model gives other numbers in a stack than by itself")
+            raise NotStackableError("stacked training gives different numbers than plain training")

@@ -1,8 +1,8 @@
-"""The choice of a stack's size: by a rule, so that every machine and every day choose alike.
+"""The choice of the stack size, by a deterministic rule rather than a benchmark.
 
-Copies of a small model train faster side by side because each call of torch has a fixed cost. Once
-a copy alone keeps the processor busy nothing is gained, and large stacks lose what its cache holds.
-The limits below were fitted to benchmarks/results/stacking.txt.
+Stacking speeds up small models because every torch call has a fixed cost. It does not help once a
+single copy keeps the CPU busy, and large stacks exceed the CPU cache. The limits below were fitted
+to benchmarks/results/stacking.txt.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ CPU_LIMITS: dict[Kind, tuple[tuple[float, int], ...]] = {
     "convolutions": ((MIB, MOST_COPIES), (2.5 * MIB, 8)),
     "other": ((1.25 * MIB, MOST_COPIES),),
 }
-"""On a CPU, by kind of model: bytes of parameters and activations of one copy, and the copies per
-stack up to that size."""
+"""Limits on a CPU by type of model: maximum bytes of parameters and activations per copy, and the
+number of copies per stack up to that limit."""
 
 _SLOTS = 2
-"""State tensors per parameter that a stack should have room for."""
+"""State tensors per parameter assumed when checking that a stack fits in memory."""
 
 _chosen: ObjectCache[Stacking] = ObjectCache()
 
 
 def choose_stacking(task: Task, device: torch.device, copies: int | None = None) -> Stacking:
-    """Return how the runs of a task are trained: cached per task, and logged once.
+    """Return how the runs of a task are trained; cached per task and logged once.
 
-    Stacks are used where the rule says that they are faster and a check says that they give the
-    same numbers as the plain loop.
+    Stacks are used if `copies_for` predicts a speed-up and a check shows that they give the same
+    numbers as plain training.
 
     Args:
         task: The task.
-        device: Where to train.
-        copies: Copies per stack instead of the rule's; 1 trains runs one at a time.
+        device: The device to train on.
+        copies: Copies per stack, instead of the automatic choice; 1 disables stacking.
 
     Raises:
-        TaskError: `copies` asks for stacks, and the task's runs cannot be stacked.
+        TaskError: `copies` is invalid, or above 1 for a task whose runs cannot be stacked.
     """
     return _chosen.get(task, (str(device), copies), lambda: _choose(task, device, copies))
 
 
 def _choose(task: Task, device: torch.device, copies: int | None) -> Stacking:
     if copies is not None and copies < 1:
-        raise TaskError(f"a stack has at least 1 copy, not {copies}")
+        raise TaskError(f"a stack must have at least 1 copy, not {copies}")
     if copies == 1:
-        return Stacking(reason="as asked for")
+        return Stacking(reason="stacking is disabled")
     try:
         one = footprint(task, device)
         wanted = copies_for(one, device) if copies is None else copies
@@ -71,24 +71,27 @@ def _choose(task: Task, device: torch.device, copies: int | None) -> Stacking:
     except NotStackableError as error:
         if copies is not None:
             raise TaskError(
-                f"runs of {task.name} cannot be stacked: {error}; leave the size of stacks out"
+                f"runs of {task.name} cannot be stacked: {error}; do not set the stack size"
             ) from None
         chosen = Stacking(reason=str(error))
     else:
         chosen = Stacking(wanted, one.parameters, one.activations)
         if wanted == 1:
-            chosen = replace(chosen, reason="the model is large enough to keep a CPU busy")
+            chosen = replace(chosen, reason="a single copy of the model keeps the CPU busy")
         elif chosen.fitting(_SLOTS) == 1:
-            chosen = replace(chosen, copies=1, reason="two copies of the model would not fit")
+            chosen = replace(
+                chosen, copies=1, reason="two copies of the model do not fit in memory"
+            )
     if chosen.reason:
         log.info("%s: runs are trained one at a time: %s", task.name, chosen.reason)
     return chosen
 
 
 def copies_for(one: Footprint, device: torch.device) -> int:
-    """Return how many copies of a model are trained together.
+    """Return the number of copies per stack.
 
-    On other devices than a CPU, calls cost more than arithmetic: stacks are as large as allowed.
+    On devices other than a CPU, the fixed cost of calls dominates, so stacks are as large as
+    allowed.
     """
     if device.type != "cpu":
         return MOST_COPIES

@@ -1,4 +1,4 @@
-"""Parameters of a model that share a matrix with one row per copy."""
+"""The layout of the matrices that hold the parameters of all copies, one row per copy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which parameter each column of a matrix belongs to, and which of its elements it is.
+    """The parameters stored in the columns of a matrix, in order.
 
     Attributes:
-        parameters: Number of each parameter in the model.
-        shapes: Shape of each.
+        parameters: Index of each parameter in the model.
+        shapes: Shape of each parameter.
     """
 
     parameters: tuple[int, ...]
@@ -36,16 +36,16 @@ class Columns:
         return sum(self.sizes)
 
     def parts(self) -> list[tuple[slice, Shape]]:
-        """Return the columns of each parameter, and its shape."""
+        """Return the columns and the shape of each parameter."""
         bounds = pairwise(accumulate(self.sizes, initial=0))
         return [(slice(*b), shape) for b, shape in zip(bounds, self.shapes, strict=True)]
 
     def keys(self, seeds: Sequence[int], node: int) -> list[list[int]]:
-        """Return the keys of a random operator: of each parameter, for each seed."""
+        """Return the random keys of an operator: a list over seeds for each parameter."""
         return [[stream_key(seed, node, p) for seed in seeds] for p in self.parameters]
 
     def uniforms(self, keys: Sequence[Sequence[int]], t: int, device: torch.device) -> Tensor:
-        """Return the numbers that optimizers of their own would draw, a row for each seed."""
+        """Return the random numbers that separate optimizers would draw, one row per seed."""
         pairs = zip(keys, self.sizes, strict=True)
         return torch.cat(
             [uniforms(of_seeds, t, 0, size, device) for of_seeds, size in pairs], dim=1

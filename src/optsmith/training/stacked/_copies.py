@@ -1,4 +1,4 @@
-"""Copies of a model as one stack: their weights, and the weights' gradients."""
+"""The weights of a stack of model copies, and their gradients."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from optsmith.training.stacked._perceptron import Perceptron
 from optsmith.training.stacked._vmapped import Vmapped
 
 SMALL = 1 << 12
-"""Parameters of up to this many elements share a matrix: an optimizer's calls cost more."""
+"""Parameters of up to this many elements share a matrix, to reduce the number of calls."""
 
 WAYS: tuple[type[Gradients], ...] = (Perceptron, Vmapped)
-"""Ways to compute gradients; the first that serves a module is used."""
+"""Methods to compute gradients; the first that supports a module is used."""
 
 
 class Copies:
-    """Copies of a task's model; each starts as its seed says, as in a run of its own.
+    """Copies of a task's model, each initialized with its seed as in plain training.
 
-    The parameters are matrices with one row a copy, so that an optimizer sees few and large
-    tensors; the model sees views of them.
+    The parameters are stored as matrices with one row per copy, so that optimizers process few
+    large tensors; the model uses views of them.
 
     Args:
-        task: Makes the model.
+        task: The task, which creates the model.
         seeds: The seed of each copy.
-        device: Where they live.
+        device: The device of the copies.
 
     Attributes:
-        module: One of the models, whose weights are written over as needed.
+        module: A module with the task's architecture, whose weights are overwritten as needed.
         matrices: The parameters.
-        columns: What the matrices' columns are.
-        weights: The parameters as the model sees them, each with a first dimension for the copies.
-        buffers: The buffers likewise.
+        columns: The layout of each matrix.
+        weights: Views of the parameters by name, each with a leading dimension for the copies.
+        buffers: The buffers by name, each with a leading dimension for the copies.
     """
 
     def __init__(self, task: ModuleTask, seeds: Sequence[int], device: torch.device) -> None:
@@ -79,14 +79,14 @@ class Copies:
         self.weights = {name: views[i] for i, name in enumerate(names)}
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Forget all copies but these."""
+        """Remove all copies except these."""
         index = torch.tensor(list(rows), device=self.matrices[0].device)
         self.matrices = [matrix[index] for matrix in self.matrices]
         self.buffers = {name: buffer[index] for name, buffer in self.buffers.items()}
         self._view()
 
     def gradients(self, feed: Feed) -> tuple[Tensor, list[Tensor]]:
-        """Return the loss of each copy, and the gradients as matrices."""
+        """Return the loss of each copy, and the gradients in the layout of the matrices."""
         losses, by_weight = self._gradients(self.weights, self.buffers, feed)
         flat = [g.reshape(len(self), -1) for g in by_weight]
         together = [
@@ -99,7 +99,7 @@ class Copies:
 
     @torch.no_grad()
     def model(self, row: int) -> nn.Module:
-        """Return one copy as a module; it is the same module each time, with other weights."""
+        """Return `module` with the weights and buffers of one copy."""
         for name, p in self.module.named_parameters():
             p.copy_(self.weights[name][row])
         for name, buffer in self.module.named_buffers():

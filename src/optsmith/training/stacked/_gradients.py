@@ -1,4 +1,4 @@
-"""The contract of a way to compute the gradients of all copies of a stack."""
+"""The interface of methods that compute the gradients of all copies of a stack."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from optsmith.task import ModuleTask, TensorBatches
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The batches of one step; consecutive copies share one.
+    """The batches of one step. Consecutive copies with the same seed share a batch.
 
     Attributes:
-        copies: How many copies see each batch.
-        inputs: The inputs, with a first dimension for the batches.
-        targets: The targets likewise.
+        copies: Number of copies per batch.
+        inputs: The inputs, with a leading dimension for the batches.
+        targets: The targets, with a leading dimension for the batches.
     """
 
     copies: tuple[int, ...]
@@ -28,7 +28,7 @@ class Feed:
     targets: Tensor
 
     def by_copy(self, values: Tensor) -> Tensor:
-        """Return inputs or targets with a first dimension for the copies, copied if need be."""
+        """Return inputs or targets with a leading dimension for the copies."""
         if len(self.copies) == 1:
             return values.expand(*self.copies, *values.shape[1:])
         if len(self.copies) == sum(self.copies):
@@ -42,7 +42,7 @@ class Feed:
 def feeds(
     data: TensorBatches, seeds: Sequence[int], steps: int, device: torch.device
 ) -> Callable[[int], Feed]:
-    """Return what copies with these seeds are fed at a step, from 1; valid until the next."""
+    """Return a function from a step, counted from 1, to its batches; valid until the next call."""
     shared = [(seed, len(list(group))) for seed, group in groupby(seeds)]
     copies = tuple(count for _, count in shared)
     gather = data.train_side_by_side([seed for seed, _ in shared], steps, device)
@@ -50,20 +50,20 @@ def feeds(
 
 
 Weights = dict[str, Tensor]
-"""Stacked parameters or buffers by name, each with a first dimension for the copies."""
+"""Stacked parameters or buffers by name, each with a leading dimension for the copies."""
 
 
 class Gradients(ABC):
     """Computes the losses and gradients of all copies of one module.
 
-    Every way gives the numbers that autograd gives for each copy alone, up to rounding; a stack is
-    compared with the plain loop before it is used.
+    The results equal those of autograd for each copy alone, up to rounding; `check_stack` verifies
+    this before a stack is used.
     """
 
     @classmethod
     @abstractmethod
     def of(cls, task: ModuleTask, module: nn.Module) -> Gradients | None:
-        """Return this way for copies of a task's module; None when it does not serve the module."""
+        """Return an instance for a task's module; None if the module is not supported."""
 
     @abstractmethod
     def __call__(

@@ -1,4 +1,4 @@
-"""The losses of a stack of model copies, from their outputs, and where these ought to go."""
+"""The losses of a stack of model copies, and their gradients with respect to the outputs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from torch.nn.functional import cross_entropy
 from optsmith.training.stacked._gradients import Feed
 
 Losses = Callable[[Any, Feed], Tensor]
-"""From stacked outputs and the batches to the loss of each copy."""
+"""A function of stacked outputs and the batches that returns the loss of each copy."""
 
 Slopes = Callable[[Tensor, Feed], tuple[Tensor, Tensor]]
-"""From outputs as (copy, output, example), and the batches, to losses and gradients by outputs."""
+"""A function of outputs (copy, output, example) and batches that returns losses and gradients."""
 
 _IGNORED = -100
-"""The class that torch's cross entropy leaves out."""
+"""The default `ignore_index` of torch's cross entropy."""
 
 
 def losses_of(loss: Callable[[Any, Any], Tensor]) -> Losses:
-    """Return a task's loss for stacked outputs."""
+    """Return the stacked version of a loss."""
     shared, own = vmap(loss, in_dims=(0, None)), vmap(loss, in_dims=(0, 0))
 
     def by_vmap(outputs: Any, feed: Feed) -> Tensor:
@@ -38,12 +38,12 @@ def losses_of(loss: Callable[[Any, Any], Tensor]) -> Losses:
             return by_vmap(outputs, feed)
         return _cross_entropies(outputs, feed.by_copy(feed.targets))
 
-    # vmap runs cross entropy in Python, which takes as long as a small model itself.
+    # Under vmap, cross entropy is decomposed in Python, which takes as long as a small model.
     return by_hand if loss is cross_entropy else by_vmap
 
 
 def slopes_of(loss: Callable[[Any, Any], Tensor], targets: Tensor) -> Slopes:
-    """Return a task's loss for stacked outputs, with its gradient; `targets` are all there are."""
+    """Return the stacked version of a loss with its gradient; `targets` are those of all data."""
     classes = targets.ndim == 1 and not targets.is_floating_point()
     if loss is cross_entropy and classes and not bool((targets == _IGNORED).any()):
         return _cross_entropy_slopes
@@ -53,7 +53,7 @@ def slopes_of(loss: Callable[[Any, Any], Tensor], targets: Tensor) -> Slopes:
         with torch.enable_grad():
             leaf = outputs.detach().requires_grad_()
             losses = losses_by(leaf.transpose(1, 2), feed)
-            # The sum's gradient is each loss's own: no copy's outputs are in another's loss.
+            # Copies are independent, so the gradient of the sum is that of each loss.
             return losses.detach(), torch.autograd.grad(losses.sum(), leaf)[0]
 
     return by_autograd
@@ -69,7 +69,7 @@ def _cross_entropy_slopes(outputs: Tensor, feed: Feed) -> tuple[Tensor, Tensor]:
 
 
 def _are_classes(outputs: Any, targets: Tensor) -> bool:
-    """Return whether each example has one row of outputs and one class as its target."""
+    """Return whether each example has one row of outputs and a class index as target."""
     return (
         isinstance(outputs, Tensor)
         and outputs.ndim == 3

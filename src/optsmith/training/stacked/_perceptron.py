@@ -1,9 +1,9 @@
-"""A stack of multi-layer perceptrons, with the way back written out.
+"""Gradients of a stack of multi-layer perceptrons, with an explicit backward pass.
 
-Values and their gradients are (copy, feature, example). The weights of all copies, one below the
-other, times the inputs is then the first layer of all copies that share a batch, and its gradient
-is a product of two plain matrices, where vmap multiplies copy by copy. For models this small
-autograd's bookkeeping counts: only the rarer activations and losses are left to it.
+Activations and their gradients have the shape (copy, feature, example). The first layer of all
+copies that share a batch is then a single matrix product, and so is its gradient, where vmap would
+multiply copy by copy. The overhead of autograd is significant for such small models, so it is used
+only for less common activations and losses.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ ELEMENTWISE = (
     *(nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU, nn.Sigmoid, nn.SiLU),
     *(nn.Softplus, nn.Softsign, nn.Tanh),
 )
-"""Layers that may see a stack's values in any layout."""
+"""Element-wise layers, which work on activations in any layout."""
 
 _BY_OUTPUT: dict[type[nn.Module], tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]] = {
     nn.ReLU: (torch.relu, relu_backward),
     nn.Sigmoid: (torch.sigmoid, sigmoid_backward),
     nn.Tanh: (torch.tanh, tanh_backward),
 }
-"""The usual ones need their own outputs only, and no help of autograd's."""
+"""Forward and backward functions of common activations, without autograd."""
 
 Back = Callable[[Tensor], Tensor]
-"""From the gradient by a layer's output to that by its input."""
+"""A function from the gradient of a layer's output to the gradient of its input."""
 
 
 def is_perceptron(module: nn.Module, input_dimensions: int) -> bool:
-    """Return whether a module is a `Sequential` that `Perceptron` can take."""
-    layers = list(module.children())  # each once, so a layer that is used twice shows in the length
+    """Return whether a module is a `Sequential` that `Perceptron` supports."""
+    layers = list(module.children())  # without repeated layers, so its length shows them
     if type(module) is not nn.Sequential or len(layers) < len(module):
         return False
     if layers and type(layers[0]) is nn.Flatten:
@@ -47,7 +47,7 @@ def is_perceptron(module: nn.Module, input_dimensions: int) -> bool:
         layers = layers[1:]
     else:
         flat = input_dimensions == 2
-    # Hooks would see other shapes than they expect.
+    # Hooks would get unexpected shapes.
     hooked = has_forward_hooks(module)
     return (
         flat
@@ -62,9 +62,9 @@ class Perceptron(Gradients):
     """The gradients of copies of a perceptron.
 
     Args:
-        loss: The loss of one copy, from its outputs and the targets.
+        loss: The loss, a function of outputs and targets.
         targets: The targets of all data.
-        module: A `Sequential` of `Linear` and element-wise layers, perhaps after a `Flatten`.
+        module: A `Sequential` of `Linear` and element-wise layers, optionally after a `Flatten`.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Perceptron(Gradients):
 
     @classmethod
     def of(cls, task: ModuleTask, module: nn.Module) -> Perceptron | None:
-        """Return this way for a perceptron on tensors in memory."""
+        """Return an instance for a perceptron on tensors in memory; None otherwise."""
         data = task.data
         if not isinstance(data, TensorBatches) or not is_perceptron(module, data.inputs.ndim):
             return None
@@ -88,7 +88,7 @@ class Perceptron(Gradients):
         """Return the loss of each copy, and the gradients of the weights."""
         gradients: Weights = {}
         backs: list[Back] = []
-        values = feed.inputs  # which the first layer takes by itself
+        values = feed.inputs  # the first layer reads them from the feed
         for place, (name, layer) in enumerate(self._layers):
             if isinstance(layer, nn.Linear):
                 run = _Linear(name, weights, gradients, feed if place == 0 else None)
@@ -104,13 +104,13 @@ class Perceptron(Gradients):
 
 
 class _Linear:
-    """A linear layer of all copies, forth and back; the first has no gradient to hand back.
+    """Forward and backward pass of a linear layer for all copies.
 
     Args:
-        name: Its name.
+        name: Name of the layer.
         weights: All weights.
-        gradients: Where its gradients go.
-        feed: The batches, for the first layer.
+        gradients: Dictionary that receives the layer's gradients.
+        feed: The batches, for the first layer, which needs no gradient of its input.
     """
 
     def __init__(self, name: str, weights: Weights, gradients: Weights, feed: Feed | None) -> None:
@@ -140,14 +140,14 @@ class _Linear:
 
 
 def _elementwise(layer: nn.Module, values: Tensor) -> tuple[Tensor, Back]:
-    """Return a layer's outputs, and the way back."""
+    """Return the outputs of an element-wise layer, and its backward function."""
     if type(layer) in _BY_OUTPUT:
         forward, backward = _BY_OUTPUT[type(layer)]
         known = forward(values)
         return known, lambda slopes: backward(slopes, known)
     with torch.enable_grad():
         leaf = values.detach().requires_grad_()
-        # What works in place may not do so on a leaf.
+        # In-place operations are not allowed on a leaf.
         outputs = layer(leaf.clone() if getattr(layer, "inplace", False) else leaf)
 
     def back(slopes: Tensor) -> Tensor:
@@ -157,7 +157,7 @@ def _elementwise(layer: nn.Module, values: Tensor) -> tuple[Tensor, Back]:
 
 
 def _first(weight: Tensor, feed: Feed) -> Tensor:
-    """Return the first layer without bias: a product for each batch, of all copies that see it."""
+    """Return the first layer without bias, by one matrix product per batch."""
     copies, width, features = weight.shape
     batches = feed.inputs.flatten(2)
     if len(batches) == 1:
@@ -170,7 +170,7 @@ def _first(weight: Tensor, feed: Feed) -> Tensor:
 
 
 def _first_gradient(slopes: Tensor, feed: Feed) -> Tensor:
-    """Return the gradient of the first layer's weights, by the same products."""
+    """Return the gradient of the first layer's weights, by one matrix product per batch."""
     copies, width, examples = slopes.shape
     batches = feed.inputs.flatten(2)
     if len(batches) == 1:

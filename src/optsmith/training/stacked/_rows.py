@@ -1,8 +1,8 @@
-"""The stack back end: one rule on copies of a model, each with its own learning rate and seed.
+"""The stack back end: applies one rule to copies of a model with separate learning rates and seeds.
 
-A program of scope "element" needs no loop over the copies: the same instructions run on all of them
-at once, in pieces that stay in the cache, and only the last one knows the learning rates. Where
-operators need whole tensors, a piece is one parameter of all copies, in its own shape.
+Programs of scope "element" run every instruction on all copies at once, in pieces that fit the CPU
+cache; only the last instruction uses the learning rates. For operators that need whole tensors, a
+piece is one parameter of all copies in its original shape.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from optsmith.rules import Rule, over_copies
 from optsmith.training.stacked._columns import Columns, Shape
 
 PIECE = 1 << 18
-"""Elements worked on at a time: fewer make more calls, more leave the cache."""
+"""Elements per piece: fewer need more calls, more exceed the cache."""
 
 
 @dataclass(slots=True)
 class _Block:
-    """What has state of its own: a matrix, or one of its parameters in a shape of its own."""
+    """A unit of optimizer state: a matrix, or one of its parameters in its original shape."""
 
     matrix: int
     columns: slice
@@ -34,7 +34,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Some copies, and some columns of them, that are worked on together."""
+    """Rows and columns of a block that are updated together."""
 
     rows: slice
     columns: slice
@@ -46,20 +46,20 @@ class _Piece:
 
 
 class RowOptimizer(Backend[Sequence[Tensor]]):
-    """Trains rows of matrices with one rule: `row -= lr * rule(gradient of the row)`.
+    """Updates rows of matrices with one rule: `row -= lr * rule(gradient of the row)`.
 
-    Each row comes out as if an optimizer of its own had trained it, up to rounding. What is not
-    finite in one row never reaches another.
+    Each row is updated as by a separate optimizer, up to rounding. Non-finite values in one row
+    never affect another.
 
     Args:
         rule: The rule.
-        params: The matrices; their rows may be any rows of larger ones.
-        columns: What the columns of each matrix are.
+        params: The matrices, which may be views of rows of larger matrices.
+        columns: The layout of each matrix.
         lrs: Learning rate of each row.
         seeds: Seed of each row, for `drop` masks.
         total_steps: Length of the run.
-        weight_decay: Shrinks the parameters at each step, as in AdamW.
-        decay: The schedule that the shrinking follows, as a rule of time alone.
+        weight_decay: Decoupled weight decay, as in AdamW.
+        decay: Schedule of the weight decay, as a rule that depends only on the step.
     """
 
     title = "a stack of copies"
@@ -97,7 +97,7 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
         self._attach(params)
 
     def _parts(self, i: int) -> list[tuple[slice, Shape]]:
-        """Return what of a matrix is worked on separately."""
+        """Return the columns and shape of each block of a matrix."""
         columns = self.columns[i]
         if self.program.scope == "tensor":
             return columns.parts()
@@ -108,7 +108,7 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
         return _Block(i, columns, shape, list(state))
 
     def state_bytes(self) -> float:
-        """Return the bytes of state per parameter; as in `optim.state_bytes`, no single numbers."""
+        """Return bytes of state per parameter, without 0-dim state, as in `optim.state_bytes`."""
         total = sum(map(len, self.columns))
         if self.program.scope == "tensor":
             states = [s for block in self._blocks for s in block.state if s.ndim > 1]
@@ -117,7 +117,7 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
         return len(self.program.slots) * self.lrs.element_size() * tensors / total
 
     def keep(self, rows: Sequence[int], params: Sequence[Tensor]) -> None:
-        """Go on with some rows alone, which are now the rows of `params`."""
+        """Remove all rows except these, which are now the rows of `params`."""
         index = torch.tensor(list(rows), device=self.lrs.device)
         self.lrs = self.lrs[index]
         self.seeds = [self.seeds[i] for i in rows]
@@ -126,10 +126,10 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
         self._attach(params)
 
     def _attach(self, params: Sequence[Tensor]) -> None:
-        """Cut everything but the gradients into pieces, once: each view costs a call."""
+        """Create all views of the pieces except those of gradients, to save calls per step."""
         self.params = list(params)
         largest = max(p.numel() for p in params)
-        # On a GPU calls cost, not memory traffic; whole tensors are not cut.
+        # On a GPU calls dominate, and operators of scope "tensor" need whole tensors.
         cut = self.lrs.device.type == "cpu" and self.program.scope == "element"
         most = min(PIECE, largest) if cut else largest
         scratch = [self.lrs.new_empty(most) for _ in range(self.plan.scratch + 1)]
@@ -164,7 +164,7 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
 
     @torch.no_grad()
     def step(self, given: Sequence[Tensor]) -> None:
-        """Update the matrices in place, with the gradients that are given."""
+        """Update the matrices in place from their gradients."""
         self.t += 1
         scalars = self.program.scalars(self.t, self.total_steps, self.t)
         registers = self._runner.registers(scalars, self.lrs.dtype)
@@ -198,12 +198,12 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
         return float(scalars[self._decay.code.result.index])
 
     def _noise(self, i: int) -> list[Tensor]:
-        """Return the random numbers of each random operator, one row a distinct seed."""
+        """Return the random numbers of each random operator, one row per distinct seed."""
         columns, device = self.columns[i], self.lrs.device
         return [columns.uniforms(k, self.t, device).to(self.lrs.dtype) for k in self._keys[i]]
 
     def _of_rows(self, noise: Tensor, piece: _Piece) -> Tensor:
-        """Return random numbers by row, without a copy where all seeds are the same, or none."""
+        """Return one row of random numbers per copy; a view if all seeds are equal or distinct."""
         if len(noise) == 1:
             numbers = noise[:, piece.columns].expand(piece.param.shape[0], -1)
         elif self._all_distinct:
@@ -214,7 +214,7 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
 
 
 def _function(step: Step, on_cpu: bool) -> Callable[..., Any]:
-    """Return what carries out a step on a stack."""
+    """Return the function that executes an instruction on a stack."""
     if step.scope == "tensor":
         return over_copies(step.function)
     if step.name == "sqrt" and on_cpu:
@@ -223,17 +223,17 @@ def _function(step: Step, on_cpu: bool) -> Callable[..., Any]:
 
 
 def _square_root(values: Tensor, *, out: Tensor) -> Tensor:
-    """Return square roots to within two units in the last place.
+    """Return square roots with an error of at most two units in the last place.
 
-    torch's own, on a CPU, is slow at zeros, such as the second moments of pixels that are always
-    black, and slower at denormal numbers: `benchmarks/profile_evaluation.py`.
+    On a CPU, torch.sqrt is slow for zeros, such as the second moments of pixels that are always
+    black, and slower for denormal numbers: see `benchmarks/profile_evaluation.py`.
     """
     torch.rsqrt(values, out=out)
     return torch.reciprocal(out, out=out)
 
 
 def _view(matrix: Tensor, columns: slice, shape: Shape) -> Tensor:
-    """Return some columns of a matrix as one tensor of this shape for each row."""
+    """Return columns of a matrix as a tensor of this shape per row."""
     return matrix[:, columns].view(len(matrix), *shape)
 
 
@@ -256,7 +256,7 @@ def _piece(
 
 
 def _cuts(matrix: Tensor, most: int) -> list[tuple[slice, slice]]:
-    """Return pieces of a matrix with at most so many elements: whole rows where they fit."""
+    """Return pieces of a matrix with at most `most` elements, of whole rows if they fit."""
     height, width = matrix.shape
     tall, wide = max(1, most // width), min(width, most)
     return [

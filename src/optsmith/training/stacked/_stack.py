@@ -1,4 +1,4 @@
-"""Stacked training: many runs as one stack of model copies."""
+"""Training of several runs as one stack of model copies."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from optsmith.training.stacked._rows import RowOptimizer
 
 
 def arranged(runs: Sequence[Run]) -> list[int]:
-    """Return the order in which runs become the copies of a stack.
+    """Return the order of runs in a stack, as indices.
 
-    Where all recipes have the same seeds, those of a seed stand together and share its batches, and
-    each recipe has every so-many-th row. Otherwise the rows of a recipe follow each other, which is
-    as good where there is but one seed.
+    If all recipes have the same seeds, runs are grouped by seed to share batches, so the rows of a
+    recipe are evenly spaced. Otherwise they are grouped by recipe, which is equivalent for a single
+    seed.
     """
     places = list(_places(runs).values())
     seeds = [[runs[i].seed for i in of_one] for of_one in places]
@@ -33,11 +33,11 @@ def arranged(runs: Sequence[Run]) -> list[int]:
 
 
 class Stack:
-    """The copies of some runs, in training.
+    """A stack of model copies and their optimizers.
 
     Args:
-        task: What is trained.
-        runs: The runs, of one length and on one device, arranged.
+        task: The task.
+        runs: The runs, of equal length and device, in the order of `arranged`.
     """
 
     def __init__(self, task: ModuleTask, runs: Sequence[Run]) -> None:
@@ -59,7 +59,7 @@ class Stack:
             [run.lr * form.scale for run in runs],
             [run.seed for run in runs],
             runs[0].steps,
-            form.weight_decay / form.scale,  # it goes with the learning rate of the run itself
+            form.weight_decay / form.scale,  # relative to the learning rate of the run
             form.decay,
         )
 
@@ -68,16 +68,16 @@ class Stack:
         return feeds(self._data, [run.seed for run in self.runs], first.steps, first.device)
 
     def step(self, step: int) -> Tensor:
-        """Train all copies one step; return their losses before it."""
+        """Train all copies for one step and return their losses before it."""
         losses, gradients = self.copies.gradients(self._feeds(step))
         for recipe, rows in self._rows.items():
             self._optimizers[recipe].step([gradient[rows] for gradient in gradients])
         return losses
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Go on with some copies alone, in this order: arranged."""
+        """Remove all copies except these, given in the order of `arranged`."""
         count = len(self.runs)
-        # The place of each row among those of its optimizer.
+        # The index of each row among the rows of its optimizer.
         place = {i: j for r in self._rows.values() for j, i in enumerate(range(*r.indices(count)))}
         kept: dict[Recipe, list[int]] = {}
         for i in rows:
@@ -92,12 +92,12 @@ class Stack:
             self._optimizers[recipe].keep(of_it, [matrix[now] for matrix in self.copies.matrices])
 
     def state_bytes(self) -> list[float]:
-        """Return the bytes of optimizer state a parameter, of each copy."""
+        """Return the bytes of optimizer state per parameter for each copy."""
         return [self._optimizers[run.recipe].state_bytes() for run in self.runs]
 
 
 def _rows(runs: Sequence[Run]) -> dict[Recipe, slice]:
-    """Return the rows of each recipe, evenly spaced since the runs are arranged."""
+    """Return the rows of each recipe, which are evenly spaced in the order of `arranged`."""
     return {
         recipe: slice(of_it[0], of_it[-1] + 1, of_it[1] - of_it[0] if len(of_it) > 1 else 1)
         for recipe, of_it in _places(runs).items()
@@ -105,7 +105,7 @@ def _rows(runs: Sequence[Run]) -> dict[Recipe, slice]:
 
 
 def _places(runs: Sequence[Run]) -> dict[Recipe, list[int]]:
-    """Return the places of each recipe's runs."""
+    """Return the indices of each recipe's runs."""
     places: dict[Recipe, list[int]] = {}
     for i, run in enumerate(runs):
         places.setdefault(run.recipe, []).append(i)
@@ -114,27 +114,28 @@ def _places(runs: Sequence[Run]) -> dict[Recipe, list[int]]:
 
 @dataclass(slots=True)
 class _Tracked:
-    """A run of the stack and its signal so far."""
+    """A run of the stack with its signal so far."""
 
     run: Run
     place: int
     state_bytes: float
     signal: list[tuple[int, float]] = field(default_factory=list)
-    seen: int = 0  # values that were there at the last look
+    seen: int = 0  # number of values at the last check
     seconds: float = 0.0
 
 
 def train_stack(task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
-    """Train runs as one stack.
+    """Return the traces of runs, trained as one stack.
 
-    Copies whose runs `stopping` ends leave the stack at the next look, and the others continue
-    without them. The host waits for the device at looks and when the task measures on held-out
-    data.
+    Runs that meet a stopping criterion are removed from the stack at the next check. The host
+    synchronizes with the device at checks and when the task evaluates validation or test data.
     """
-    return _Follower(task, runs, stopping).follow()
+    return _StackTraining(task, runs, stopping).train()
 
 
-class _Follower:
+class _StackTraining:
+    """Trains a stack, reads its signals and removes stopped runs."""
+
     def __init__(self, task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> None:
         self.task, self.stopping = task, stopping
         self.steps = runs[0].steps
@@ -145,7 +146,7 @@ class _Follower:
         self.traces: dict[int, Trace] = {}
         self._fresh: list[tuple[int, Tensor | list[float]]] = []
 
-    def follow(self) -> list[Trace]:
+    def train(self) -> list[Trace]:
         start = time.perf_counter()
         for step in range(1, self.steps + 1):
             self._signal(step, self.stack.step(step))
@@ -163,7 +164,7 @@ class _Follower:
         return [self.traces[i] for i in sorted(self.traces)]
 
     def _end(self) -> None:
-        """Measure the copies that reached the end."""
+        """Compute the final metrics of the copies that reached the end."""
         for row, one in enumerate(self.tracked):
             why = self._why(one)
             metrics = self.task.measure(self.stack.copies.model(row), one.run)
@@ -184,7 +185,7 @@ class _Follower:
             self._fresh.append((step, values))
 
     def _read(self) -> None:
-        """Append fresh values to the signals, with one wait for the device."""
+        """Append new values to the signals, with a single device synchronization."""
         tensors = [values for _, values in self._fresh if isinstance(values, Tensor)]
         numbers = iter(torch.stack(tensors).tolist() if tensors else ())
         for one in self.tracked:
@@ -196,7 +197,7 @@ class _Follower:
         self._fresh = []
 
     def _behind(self, rows: Sequence[int]) -> set[int]:
-        """Return which of the rows lose to others of the same recipe and seed."""
+        """Return the rows in the worse half of their recipe and seed."""
         races: dict[tuple[Recipe, int], list[int]] = {}
         for row in rows:
             run = self.tracked[row].run
@@ -208,7 +209,7 @@ class _Follower:
         }
 
     def _look(self, step: int) -> None:
-        """Drop the copies whose runs are stopped."""
+        """Remove the copies whose runs are stopped."""
         whys = [self._why(one) for one in self.tracked]
         if self.stopping.is_rung(step, step - LOOK, self.steps):
             for row in self._behind([row for row, why in enumerate(whys) if not why]):

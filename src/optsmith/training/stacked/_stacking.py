@@ -1,9 +1,9 @@
-"""Which runs are trained together: a function of the runs and of one decision about the task.
+"""The assignment of runs to stacks, a function of the runs and of one decision per task.
 
-How a product of matrices is rounded may depend on their shapes. On the CPUs tried so far it does
-not (a row of the concatenated product has the same bits in a stack of 1 and of 80), but nothing
-promises it. So stacks depend on nothing else: the same call gives the same bits, whatever the
-machine is doing, with any number of workers, and after a resume.
+The rounding of a matrix product may depend on the shapes. On the CPUs tested so far it does not (a
+row of the concatenated product is bitwise equal in stacks of 1 and of 80), but this is not
+guaranteed. Stacks therefore depend only on the runs and the decision: equal calls give bitwise
+equal results with any load, any number of workers, and after a resume.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from optsmith.optim import Program, Recipe, form_of
 from optsmith.task import Run
 
 MOST_COPIES = 64
-"""Copies in a stack; more are split."""
+"""Maximum number of copies per stack."""
 
 MOST_BYTES = 1 << 30
-"""Memory of a stack; a fixed number, so that the numbers do not depend on the machine's memory."""
+"""Maximum memory of a stack; fixed, so that results do not depend on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Stacking:
     """How the runs of a task are trained on a device.
 
     Attributes:
-        copies: Copies of the model in a stack, at most; 1 trains runs one at a time.
-        parameters: Bytes of a copy's parameters.
-        activations: Bytes that a copy's forward pass keeps for the backward pass.
-        reason: Why runs are trained one at a time, if they are.
+        copies: Maximum number of copies per stack; 1 trains runs one at a time.
+        parameters: Bytes of parameters per copy.
+        activations: Bytes per copy that the forward pass saves for the backward pass.
+        reason: Why runs are trained one at a time; empty if they are stacked.
     """
 
     copies: int = 1
@@ -39,24 +39,24 @@ class Stacking:
     reason: str = ""
 
     def copy_bytes(self, slots: int) -> int:
-        """Return the memory that a copy takes at most, with so many tensors of state a parameter.
+        """Return the maximum memory of a copy, given the number of state tensors per parameter.
 
-        Parameters, gradients and a copy of both while they are arranged, the state, and the
-        activations with their gradients.
+        It counts parameters and gradients with a temporary copy of both, the optimizer state, and
+        the activations with their gradients.
         """
         return self.parameters * (4 + slots) + 2 * self.activations
 
     def fitting(self, slots: int) -> int:
-        """Return how many copies a stack may have."""
+        """Return the maximum number of copies of a stack that fits in memory."""
         return max(1, min(self.copies, MOST_BYTES // max(1, self.copy_bytes(slots))))
 
 
 def stacks(stacking: Stacking, runs: Sequence[Run]) -> list[list[int]]:
-    """Return which runs are trained together, by their places in `runs`; one alone is plain.
+    """Return the stacks as lists of indices into `runs`; a single run is trained plainly.
 
-    Runs of equal length, device and purpose are put together, as many recipes as fit. Those of one
-    recipe, which may race each other, are kept together; if they do not fit, they are split evenly.
-    Recipes that are not expressible as rules are trained one run at a time.
+    Runs of equal length and device are stacked, search and final runs separately. The runs of one
+    recipe stay together because they may be halved; if they do not fit, they are split evenly.
+    Recipes that cannot be expressed as rules are trained one run at a time.
     """
     if stacking.copies == 1:
         return [[i] for i in range(len(runs))]
@@ -85,13 +85,13 @@ def stacks(stacking: Stacking, runs: Sequence[Run]) -> list[list[int]]:
 
 
 def _split(members: Sequence[int], most: int) -> list[Sequence[int]]:
-    """Return parts of at most so many, as even as can be."""
+    """Return parts of at most `most` members and of nearly equal size."""
     count = -(-len(members) // most)
     bounds = [len(members) * j // count for j in range(count + 1)]
     return [members[a:b] for a, b in pairwise(bounds)]
 
 
 def _slots(recipe: Recipe) -> int | None:
-    """Return the state tensors per parameter of a recipe; None when it is not a rule."""
+    """Return the number of state tensors per parameter; None if the recipe is not a rule."""
     form = form_of(recipe)
     return None if form is None else len(Program(form.rule).slots)

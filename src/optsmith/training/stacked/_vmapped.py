@@ -1,4 +1,4 @@
-"""The gradients of copies of any module that vmap can run."""
+"""Gradients of a stack of any module, by vmap."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from optsmith.training.stacked._losses import losses_of
 
 
 class Vmapped(Gradients):
-    """The gradients of copies of a module by vmap and autograd.
+    """The gradients of copies of a module, by vmap and autograd.
 
     Args:
-        task: Has the loss.
+        task: The task, which provides the loss.
         module: The module.
     """
 
@@ -29,7 +29,7 @@ class Vmapped(Gradients):
 
     @classmethod
     def of(cls, task: ModuleTask, module: nn.Module) -> Vmapped:
-        """Return this way for any module; the check of the stack finds what vmap cannot run."""
+        """Return an instance for any module; `check_stack` detects what vmap cannot run."""
         return cls(task, module)
 
     def _one(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Any:
@@ -44,5 +44,5 @@ class Vmapped(Gradients):
         else:
             outputs = self._own(weights, buffers, feed.by_copy(feed.inputs))
         losses = self._losses(outputs, feed)
-        # The sum's gradient is each loss's own: no copy's weights are in another's loss.
+        # Copies are independent, so the gradient of the sum is that of each loss.
         return losses.detach(), list(torch.autograd.grad(losses.sum(), list(weights.values())))
