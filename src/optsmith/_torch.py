@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from inspect import unwrap
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
 # --- functions of lists of tensors ---------------------------------------------------------------
@@ -66,6 +68,21 @@ def compiled(function: Kernel, examples: Sequence[Tensor], threads: int | None) 
         options = {"size_asserts": False, **({} if threads is None else {"cpp.threads": threads})}
         with torch._inductor.config.patch(options):
             return torch._inductor.standalone_compile(graph, list(examples))
+
+
+def not_compiled(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that torch.compile does not trace but calls as it is, between its graphs.
+
+    It is `torch.compiler.disable` without its import of the compiler, which takes seconds: until
+    something else imports the compiler, nothing can be traced.
+    """
+    hidden = _disable_dynamo(function)
+
+    @wraps(function)
+    def call(*args: Any) -> None:
+        (hidden if "torch._dynamo" in sys.modules else function)(*args)
+
+    return call
 
 
 # --- modules and gradients -----------------------------------------------------------------------

@@ -333,7 +333,7 @@ def test_beyond_the_end_decays_stay(name):
         warnings.simplefilter("always")
         run(opt, range(4, 7))
     assert [str(w.message) for w in caught] == [
-        "step 4 is beyond total_steps=3: decays stay at their last value"
+        "step 4 is beyond total_steps=3: decays keep their last value"
     ]
     at_end, beyond = (opt.program.scalars(t, 3, 1) for t in (3, 6))
     assert_same(*([s for s in scalars if s is not None] for scalars in (at_end, beyond)))
@@ -349,7 +349,7 @@ def test_total_steps_is_for_decays(name):
 
 @pytest.mark.parametrize("name", TIMED)
 def test_total_steps_is_needed(name):
-    with pytest.raises(OptsmithError, match="changes with time: give total_steps"):
+    with pytest.raises(OptsmithError, match="has decays: pass total_steps"):
         RuleOptimizer(parameters(), zoo[name].rule, 0.1)
 
 
@@ -364,8 +364,8 @@ def test_total_steps_is_needed(name):
         ({"lr": torch.tensor([0.1, 0.2])}, "one element"),
         ({"weight_decay": -1.0}, "weight_decay must be 0 or more, not -1.0"),
         ({"weight_decay": float("nan")}, "weight_decay"),
-        ({"total_steps": 0}, "total_steps must be a whole number from 1, not 0"),
-        ({"total_steps": 1.5}, "total_steps must be a whole number from 1, not 1.5"),
+        ({"total_steps": 0}, "total_steps must be a positive whole number, not 0"),
+        ({"total_steps": 1.5}, "total_steps must be a positive whole number, not 1.5"),
         ({"total_steps": -3}, "total_steps"),
         ({"total_steps": True}, "total_steps"),
         ({"total_steps": float("inf")}, "total_steps"),

@@ -1,31 +1,36 @@
-"""What one step needs to know of parameters that are updated together."""
+"""`Batch`: parameters that one step updates together, with their gradients and states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from optsmith._errors import OptimizerError
 from optsmith.optim._program import Program, Scalars
 from optsmith.optim._uniforms import uniforms
 
+Member = tuple[int, Tensor, Tensor]
+"""The index of a parameter in its optimizer, the parameter, and its gradient."""
 
-@dataclass(slots=True)  # not frozen, which costs microseconds at every step
+
+@dataclass(slots=True)  # not frozen: freezing costs microseconds per step
 class Batch:
-    """Parameters of one device, precision and number of updates, at one step.
+    """Parameters with the same device, precision and number of updates, at one step.
 
     Attributes:
         program: The program.
         params: The parameters.
-        gradients: Their gradients as the rule sees them, in the precision of the arithmetic.
-        states: Their states, in the program's order.
-        keys: The keys of their random streams.
-        scalars: The step's scalars, as the program gives them.
-        lr: The learning rate.
-        t: The step of the run, from 1.
-        dtype: The precision of the arithmetic.
+        gradients: The rule's inputs, in the precision of the arithmetic.
+        states: The state of each parameter, in the order of `program.slots`.
+        keys: The keys of the random streams of each parameter.
+        scalars: The result of `program.scalars`.
+        lr: Learning rate.
+        t: Step of the run, from 1.
+        dtype: Precision of the arithmetic.
     """
 
     program: Program
@@ -39,13 +44,13 @@ class Batch:
     dtype: torch.dtype
 
     def noise(self, i: int, start: int, end: int) -> list[Tensor]:
-        """Return the random numbers of elements start … end of parameter i."""
+        """Return the random numbers for elements start … end of parameter i, per operator."""
         device = self.params[i].device
         by_key = (uniforms([key], self.t, start, end, device) for key in self.keys[i])
         return [numbers[0].to(self.dtype) for numbers in by_key]
 
     def only(self, chosen: Sequence[int]) -> Batch:
-        """Return the batch of some of the parameters."""
+        """Return the batch of the parameters with these indices."""
         return Batch(
             self.program,
             params=[self.params[i] for i in chosen],
@@ -59,7 +64,7 @@ class Batch:
         )
 
     def split(self, chosen: Sequence[bool]) -> tuple[Batch, Batch]:
-        """Return the batch of the chosen parameters and that of the others."""
+        """Return two batches: the chosen parameters, and the others."""
         if all(chosen):
             return self, self.only([])
         if not any(chosen):
@@ -70,5 +75,30 @@ class Batch:
         )
 
     def is_contiguous(self, i: int) -> bool:
-        """Return whether parameter i and all that belongs to it can be seen as flat vectors."""
+        """Return whether parameter i, its gradient and its state are contiguous."""
         return all(t.is_contiguous() for t in (self.params[i], self.gradients[i], *self.states[i]))
+
+
+def rule_gradients(
+    members: Sequence[Member], group: dict[str, Any], dtype: torch.dtype, lr: float
+) -> list[Tensor]:
+    """Return the rule's inputs; apply decoupled weight decay to the parameters."""
+    gradients = [g if g.dtype == dtype else g.to(dtype) for _, _, g in members]
+    if group["maximize"]:
+        gradients = [-g for g in gradients]
+    decay = group["weight_decay"]
+    if decay and group["decoupled"]:
+        for _, p, _ in members:
+            p.mul_(1 - lr * decay)
+    elif decay:
+        gradients = [g.add(m[1], alpha=decay) for g, m in zip(gradients, members, strict=True)]
+    return gradients
+
+
+def checked(gradient: Tensor) -> Tensor:
+    """Return the gradient if it is supported, and raise an OptimizerError otherwise."""
+    if gradient.layout != torch.strided:
+        raise OptimizerError("sparse gradients are not supported: rules act on every element")
+    if gradient.is_complex():
+        raise OptimizerError("complex gradients are not supported")
+    return gradient

@@ -1,4 +1,4 @@
-"""Export: a rule as one file with a torch optimizer that needs torch alone."""
+"""Exports a rule as the source of a torch optimizer that requires only torch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from importlib import resources
 from optsmith._errors import OptimizerError
 from optsmith._version import __version__
 from optsmith._zoo import zoo
+from optsmith.optim._fused import BUCKET
 from optsmith.optim._program import Program
 from optsmith.optim._source import Source
 from optsmith.rules import Rule, noise_source
 
 
 def class_name(rule: Rule) -> str:
-    """Return a name for the class: the zoo's, or a plain one."""
+    """Return the default name of the class: the rule's name in the zoo, or FoundRule."""
     known = next((name for name, entry in zoo.items() if entry.rule == rule), "found-rule")
     return "".join(word.capitalize() for word in known.split("-"))
 
@@ -26,14 +27,14 @@ def export(rule: Rule, name: str | None = None) -> str:
 
     Args:
         rule: The rule.
-        name: Name of the class.
+        name: Name of the class; by default, the rule's name in the zoo or FoundRule.
 
     Raises:
-        OptimizerError: The name cannot be a class's, or an operator cannot be written out.
+        OptimizerError: The name is not an identifier, or an operator cannot be exported.
     """
     name = class_name(rule) if name is None else name
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise OptimizerError(f"a class cannot be named {name!r}: use letters, digits and _")
+        raise OptimizerError(f"{name!r} is not a class name: use letters, digits and _")
     program = Program(rule)
     source = Source(program)
     template = resources.files("optsmith.optim").joinpath("export_template.py.txt").read_text()
@@ -51,7 +52,7 @@ def export(rule: Rule, name: str | None = None) -> str:
 
 
 def _without(lines: list[str], part: str) -> list[str]:
-    """Remove what stands between the marks of a part that the rule does not need."""
+    """Return the lines without the sections marked as `part`."""
     kept, inside = [], False
     for line in lines:
         mark = line.strip()
@@ -73,7 +74,7 @@ def _tuple(names: list[str]) -> str:
 
 
 def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str, str]:
-    """Return what goes into the template."""
+    """Return the texts that replace the placeholders of the template."""
     state = ", ".join(source.slots) or "none"
     if program.scope == "element":
         state += f" ({4 * len(program.slots)} bytes per float32 parameter)"
@@ -88,9 +89,8 @@ def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str,
         "rule": str(rule),
         "version": __version__,
         "notes": textwrap.fill(
-            f"State: {state}; half-precision parameters have"
-            f" single-precision state and arithmetic. Learning rate: it is this rule's own;"
-            f" {_scale(rule)}, and try a few powers of 3 on a short run.",
+            f"State: {state}; half-precision parameters have float32 state and arithmetic."
+            f" Learning rate: {_scale(rule)}, and tune it by powers of 3 on a short run.",
             width=99,
         ),
         "helpers": "\n\n".join([*source.helpers.values(), ""]) if source.helpers else "",
@@ -102,18 +102,16 @@ def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str,
         "slots": repr(program.slots),
         "inits": _tuple(source.inits),
         "count": str(len(program.code.uniforms)),
+        "bucket": str(BUCKET),
         "total": "" if program.uses_time else " | None = None",
     }
 
 
 def _scale(rule: Rule) -> str:
-    texts = {
-        "sign": "its entries are about 1, as in sign descent: start near Adam's learning rate",
-        "Adam": "Adam carries a factor 0.003 and RMSprop 0.03: start near 1",
-    }
+    """Return where to start the search for a learning rate."""
     names = {operator.name for operator in rule.operators}
     if names & {"sign", "sg", "sm1"}:
-        return texts["sign"]
+        return "update entries are about 1, as in sign descent; start near Adam's learning rate"
     if names & {"Adam", "RMSprop"}:
-        return texts["Adam"]
-    return "it scales with the gradient, as SGD does: start near SGD's learning rate"
+        return "Adam includes a factor 0.003 and RMSprop a factor 0.03; start near 1"
+    return "updates are proportional to the gradient, as in SGD; start near SGD's learning rate"

@@ -1,4 +1,4 @@
-"""Any rule as a `torch.optim.Optimizer`."""
+"""`RuleOptimizer`: an update rule as a `torch.optim.Optimizer`."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from optsmith._errors import OptimizerError
-from optsmith._torch import add_param_group
+from optsmith._torch import add_param_group, not_compiled
 from optsmith.optim import _eager
-from optsmith.optim._batch import Batch
+from optsmith.optim._batch import Batch, Member, checked, rule_gradients
 from optsmith.optim._fused import FusedStep
 from optsmith.optim._program import Program, math_dtype
 from optsmith.rules import Rule
-
-Member = tuple[int, Tensor, Tensor]
-"""A parameter's number, the parameter, its gradient."""
 
 
 class RuleOptimizer(Optimizer):
     """Trains with an update rule: `parameter -= lr * rule(gradient)`.
 
-    Takes what torch's optimizers take: parameter groups with their own settings, closures,
-    schedulers, `state_dict`. Half-precision parameters get single-precision state and arithmetic.
+    Supports parameter groups with their own settings, closures, schedulers and `state_dict`, as
+    torch's optimizers do. Half-precision parameters have float32 state and arithmetic.
+    `torch.compile` does not trace a step but runs it between its graphs; use `compile=True` to
+    compile steps.
 
     Args:
-        params: Parameters or groups of them.
+        params: Parameters, named parameters, or parameter groups.
         rule: The rule, or its text.
         lr: Learning rate.
-        total_steps: Length of the run, which decays need; None when the rule has none.
-        weight_decay: Added to the gradient as in torch's SGD and Adam.
-        decoupled: Shrink the parameters instead, as in AdamW.
-        maximize: Ascend.
-        foreach: Use torch's multi-tensor functions; None decides by device (yes on a GPU).
-        compile: Use fused kernels made by torch's compiler; the first step takes a while.
-        seed: Seed of `drop` masks; None is 0. The masks do not depend on torch's random state.
+        total_steps: Number of steps in the run; required if the rule has decays.
+        weight_decay: L2 penalty added to the gradient, as in torch's SGD and Adam.
+        decoupled: Multiply the parameters by 1 - lr*weight_decay instead, as in AdamW.
+        maximize: Maximize the objective instead of minimizing it.
+        foreach: Whether to use torch's multi-tensor functions; by default, on a GPU for all tensors
+            and on a CPU for small ones.
+        compile: Whether to generate fused kernels with torch's compiler, during the first step.
+        seed: Seed of `drop` masks (default 0), which do not depend on torch's random state.
 
     Raises:
-        OptimizerError: A setting makes no sense; it is also a ValueError, as in torch.
+        OptimizerError: A setting is invalid. It is also a ValueError, as in torch.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RuleOptimizer(Optimizer):
         seed: int | None = None,
     ) -> None:
         if foreach and compile:
-            raise OptimizerError("foreach and compile are two ways to run a step: choose one")
+            raise OptimizerError("foreach=True and compile=True exclude each other: choose one")
         self._set_rule(Rule.parse(rule) if isinstance(rule, str) else rule)
         defaults = {
             "lr": lr,
@@ -73,18 +73,21 @@ class RuleOptimizer(Optimizer):
             "rule": str(self.rule),
         }
         super().__init__(params, defaults)
+        # OneCycleLR and CyclicLR refuse optimizers without a default for momentum. A rule's
+        # momentum is part of the rule, so a step warns if a scheduler sets it.
+        self.defaults["momentum"] = 0.0
 
     def _set_rule(self, rule: Rule) -> None:
         self.rule = rule
         self.program = Program(rule)
         self._eager = _eager.Eager(self.program)
         self._fused: FusedStep | None = None
-        self._warned = False
+        self._warned: set[str] = set()
 
     # --- settings --------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group; its time goes on from the time of the run."""
+        """Add a parameter group; its decays continue at the current step of the run."""
         if self.param_groups:
             param_group.setdefault("t", max(group["t"] for group in self.param_groups))
         add_param_group(self, param_group)
@@ -97,61 +100,76 @@ class RuleOptimizer(Optimizer):
     def _check(self, group: dict[str, Any]) -> None:
         lr, total = group["lr"], group["total_steps"]
         if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise OptimizerError("a learning rate given as a tensor has one element")
+            raise OptimizerError("lr given as a tensor must have one element")
         if not float(lr) >= 0.0:
             raise OptimizerError(f"lr must be 0 or more, not {float(lr)}")
         if not group["weight_decay"] >= 0.0:
             raise OptimizerError(f"weight_decay must be 0 or more, not {group['weight_decay']}")
         if total is None and self.program.uses_time:
             raise OptimizerError(
-                f"the rule {self.rule} changes with time: give total_steps, the length of the run"
+                f"the rule {self.rule} has decays: pass total_steps, the number of steps in the run"
             )
         if total is not None and (
             isinstance(total, bool) or not float(total).is_integer() or total < 1
         ):
-            raise OptimizerError(f"total_steps must be a whole number from 1, not {total}")
+            raise OptimizerError(f"total_steps must be a positive whole number, not {total}")
         for p in group["params"]:
             if p.is_complex():
                 raise OptimizerError("complex parameters are not supported: use view_as_real")
             if not p.is_floating_point():
-                raise OptimizerError(f"a parameter of type {p.dtype} cannot be trained")
+                raise OptimizerError(f"parameters must be floating-point tensors, not {p.dtype}")
         (FusedStep if group["compile"] else _eager.Eager).check(self.program, group["params"])
 
     # --- stepping --------------------------------------------------------------------------------
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step; with a closure, evaluate it first and return its loss."""
+        """Perform one step and return the loss of `closure`, which is evaluated first if given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._update()
+        return loss
+
+    # torch.compile would take the step count for a constant and recompile at every step.
+    @not_compiled
+    def _update(self) -> None:
         for group, members in zip(self.param_groups, self._ready(), strict=True):
             self._advance(group)
             self._step_group(group, members)
-        return loss
 
     def _ready(self) -> list[list[Member]]:
-        """Return the parameters of each group that have a gradient: all checked, none changed."""
+        """Return the parameters with a gradient by group; raise before any of them is changed."""
         ready, first = [], 0
         for group in self.param_groups:
             numbered = enumerate(group["params"], first)
-            ready.append([(i, p, _checked(g)) for i, p in numbered if (g := p.grad) is not None])
+            ready.append([(i, p, checked(g)) for i, p in numbered if (g := p.grad) is not None])
             first += len(group["params"])
         return ready
 
     def _advance(self, group: dict[str, Any]) -> None:
         group["t"] += 1
         total = group["total_steps"]
-        if self.program.uses_time and group["t"] > total and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"step {group['t']} is beyond total_steps={total}: decays stay at their last value",
-                stacklevel=4,
+        if self.program.uses_time and group["t"] > total:
+            self._warn_once(
+                "total_steps",
+                f"step {group['t']} is beyond total_steps={total}: decays keep their last value",
+            )
+        if "max_momentum" in group:  # set by OneCycleLR and CyclicLR
+            self._warn_once(
+                "momentum",
+                "the scheduler cycles the learning rate only, because a rule's momentum is part of"
+                " the rule: pass cycle_momentum=False",
             )
 
+    def _warn_once(self, kind: str, message: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(message, stacklevel=2)
+
     def _step_group(self, group: dict[str, Any], ready: list[Member]) -> None:
-        """Update the parameters of a group, together those that share what a step needs."""
+        """Update a group; parameters of one device, precision and step count form a batch."""
         together: dict[Any, list[Member]] = {}
         for member in ready:
             p = member[1]
@@ -178,7 +196,7 @@ class RuleOptimizer(Optimizer):
         return Batch(
             program,
             params,
-            gradients=_gradients(members, group, dtype, lr),
+            gradients=rule_gradients(members, group, dtype, lr),
             states=[[state[name] for name in program.slots] for state in states],
             keys=self._keys(group["seed"], members),
             scalars=program.scalars(t, group["total_steps"] or 1, count),
@@ -204,10 +222,10 @@ class RuleOptimizer(Optimizer):
     # --- saving ----------------------------------------------------------------------------------
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take up a saved state, to the bit.
+        """Load a saved state; the run then continues bit-identically.
 
         Raises:
-            OptimizerError: It was saved by another optimizer or with another rule.
+            OptimizerError: The state was saved by another optimizer or with another rule.
         """
         loaded: dict[str, Any] = {}
 
@@ -219,13 +237,13 @@ class RuleOptimizer(Optimizer):
                 )
             loaded.update(state_dict)
 
-        # The last of the hooks, so that it sees what the user's own hooks made of the state.
+        # Registered last, so that it sees the state as changed by the user's own hooks.
         hook = self.register_load_state_dict_pre_hook(inspect)
         try:
             super().load_state_dict(state_dict)
         finally:
             hook.remove()
-        # torch casts state to the precision of the parameter; ours may be wider on purpose.
+        # torch casts state to the precision of the parameter, but our state may be wider.
         old = [i for group in loaded["param_groups"] for i in group["params"]]
         new = [p for group in self.param_groups for p in group["params"]]
         for index, p in zip(old, new, strict=True):
@@ -241,27 +259,3 @@ class RuleOptimizer(Optimizer):
         if "rule" in state:  # absent when torch calls this while loading a state_dict
             self._set_rule(state["rule"])
         super().__setstate__(state)
-
-
-def _gradients(
-    members: list[Member], group: dict[str, Any], dtype: torch.dtype, lr: float
-) -> list[Tensor]:
-    """Return what the rule sees; shrink the parameters first when decay is decoupled."""
-    gradients = [g if g.dtype == dtype else g.to(dtype) for _, _, g in members]
-    if group["maximize"]:
-        gradients = [-g for g in gradients]
-    decay = group["weight_decay"]
-    if decay and group["decoupled"]:
-        for _, p, _ in members:
-            p.mul_(1 - lr * decay)
-    elif decay:
-        gradients = [g.add(m[1], alpha=decay) for g, m in zip(gradients, members, strict=True)]
-    return gradients
-
-
-def _checked(gradient: Tensor) -> Tensor:
-    if gradient.layout != torch.strided:
-        raise OptimizerError("sparse gradients are not supported: rules act on every element")
-    if gradient.is_complex():
-        raise OptimizerError("complex gradients are not supported")
-    return gradient
