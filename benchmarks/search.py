@@ -98,8 +98,8 @@ def totals(found: dict[Kind, list[Study]]) -> list[str]:
     for kind, studies in found.items():
         cells = []
         for values, form in (
-            ([held.score for s in studies if (held := s.held_out(s.best()))], ".4f"),
-            ([s.best().score for s in studies], ".4f"),
+            ([s.best().held_out_score for s in studies], ".4f"),
+            ([s.best().search_score for s in studies], ".4f"),
             ([float(sum(e.trained for e in s.evaluations)) for s in studies], ".0f"),
         ):
             mean, spread = mean_and_spread(values)
@@ -115,7 +115,7 @@ def describe(study: Study) -> list[str]:
     trained = study.evaluations
     stopped = [e for e in trained if e.status in (Status.EARLY_STOPPED, Status.DIVERGED)]
     best, final = study.best(), study.final
-    rows = [study.held_out(best), *(e for e in final.rows if e.recipe == "torch:adam")]
+    rows = [best.held_out, *(e for e in final.rows if e.recipe == "torch:adam")]
     rows += final.baselines[:1]
     lines = [
         f"drawn {counts['drawn']}, accepted {counts['accepted']}, duplicates {counts['duplicate']},"
@@ -124,8 +124,9 @@ def describe(study: Study) -> list[str]:
         f" ({len(stopped) / len(trained):.1%})",
         f"best lr at the edge of the grid: {sum(e.at_edge for e in trained)} of {len(trained)}",
         f"path: {' > '.join(d['node'] for d in study.summary['searcher'].get('decisions', []))}",
-        f"winner: {best.recipe}, search score {best.score:.4f} ± {best.spread:.4f}",
-        "best by search score: " + "; ".join(f"{e.recipe} {e.score:.4f}" for e in study.best(5)),
+        f"winner: {best.recipe}, search score {best.search.score:.4f} ± {best.search.spread:.4f}",
+        "best by search score: "
+        + "; ".join(f"{found.recipe} {found.search_score:.4f}" for found in study.best(5)),
     ]
     for row in rows:
         if row is not None and row.score is not None:

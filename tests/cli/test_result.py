@@ -20,5 +20,5 @@ def test_a_search_that_accepts_nothing_says_what_it_wanted(tmp_path):
     print_study(study, Console(file=screen, width=80))
     evaluated = len(study.records)
     assert evaluated > 0
-    assert f"of {evaluated} evaluated none had a" in screen.getvalue()
+    assert f"none of the {evaluated} evaluated rules had a" in screen.getvalue()
     assert "better than -1, the threshold" in screen.getvalue()

@@ -16,7 +16,7 @@ import pytest
 
 from optsmith import Study
 from optsmith.cli import main
-from optsmith.report._repeat import search_command
+from optsmith.report._command import search_command
 
 SMOKE = ("search", "digits", "--preset", "smoke", "--no-baselines")
 
@@ -121,7 +121,7 @@ def test_the_options_of_searchers_are_options_of_the_command(tmp_path):
     assert "--count-all / --no-count-all" in text
     assert "not only accepted ones. (mct, random)" in text
     assert "--rungs TEXT" in text
-    assert "mct, random, or your own as file.py:Class" in text
+    assert "mct, random, or a searcher of your own as file.py:Class" in text
 
 
 def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):
@@ -138,9 +138,9 @@ def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):
         ("rung 100 %", 1.0),
     }
     study = Study.load("digits-smoke-random-0", tmp_path / "optsmith-studies")
-    command = search_command(study.settings)
+    command = search_command(study)
     assert "--algorithm random --space paper --budget 4 --seed 0" in command
-    assert command.endswith("--rungs 0.5,1 --draws 18000 --count-all --stack 4")
+    assert command.endswith("--rungs 0.5,1 --draws 18000 --count-all --no-baselines")
 
 
 BAD = [
@@ -148,7 +148,7 @@ BAD = [
     (("search", "mine.py:task"), "there is no file mine.py"),
     ((*SMOKE, "--budget", "0"), "budget must be at least 1"),
     ((*SMOKE, "--lrs", "0.1,x"), "is not a list of numbers"),
-    ((*SMOKE, "--lrs", "0,1"), "positive numbers"),
+    ((*SMOKE, "--lrs", "0,1"), "must be positive"),
     ((*SMOKE, "--algorithm", "mtc"), 'did you mean "mct"'),
     ((*SMOKE, "--algorithm", "mine.py:Mine"), "there is no file mine.py"),
     ((*SMOKE, "--algorithm", "random", "--levels", "2"), 'random has no option "levels"'),
@@ -208,7 +208,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "The same command continues the search" in errors
+    assert "The same command resumes the search" in errors
     assert "Traceback" not in errors
     page = optsmith("report", "digits-smoke-mct-0", folder=tmp_path)
     assert page.returncode == 0, page.stderr

@@ -141,7 +141,7 @@ def test_arrow_keys_go_through_a_chart(chromium, page):
 def test_a_click_on_the_tree_shows_the_node(chromium, page):
     chromium.open(page)
     detail = "document.getElementById('tree-detail').innerText"
-    assert "Choose a child" in chromium.evaluate(detail)
+    assert "Select a child" in chromium.evaluate(detail)
     chromium.click(*place(chromium, ".level .child", 3))
     child = "document.querySelectorAll('.level .child')[3]"
     assert chromium.evaluate(f"{child}.getAttribute('aria-pressed')") == "true"
@@ -195,7 +195,7 @@ def test_tables_scroll_inside_themselves(chromium, page):
 def test_evil_data_runs_nothing(chromium, tmp_path):
     data = study()
     data["title"] = data["task"]["description"] = data["verdict"] = EVIL
-    data["winner"] |= {"rule": EVIL, "latex": EVIL, "simplified": EVIL + "2"}
+    data["winner"] |= {"rule": EVIL, "simplified": EVIL + "2"}
     for entry in data["history"]:
         entry["rule"] = EVIL
     for row in data["final"]["rows"]:

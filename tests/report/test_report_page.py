@@ -9,7 +9,6 @@ from html.parser import HTMLParser
 import pytest
 from fake_study import WINNER, study
 
-from optsmith import Rule
 from optsmith.report import render
 from optsmith.report._html import code, markup, tag
 from optsmith.report._winner import shell
@@ -226,7 +225,7 @@ def test_the_export_command_is_safe_to_paste(text):
 
 
 def test_a_rule_of_unknown_operators_is_shown_as_text(data):
-    data["winner"] |= {"rule": "warp(g)", "latex": r"\mystery{g}"}
+    data["winner"] |= {"rule": "warp(g)"}
     page = Page(render(data))
     assert page.named("math") == []
     assert page.having("plain-formula")
@@ -244,7 +243,7 @@ def test_the_simplified_rule_is_shown_when_it_differs(data):
 
 def test_symbols_of_the_formula_are_explained(data):
     text = "ld*sign(g2) + m1"
-    data["winner"] |= {"rule": text, "latex": Rule.parse(text).latex()}
+    data["winner"] |= {"rule": text}
     words = Page(render(data)).text
     assert "linear decay over the run" in words
     assert "the gradient squared" in words

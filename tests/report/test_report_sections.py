@@ -86,7 +86,7 @@ def test_the_table_groups_baselines_and_marks_rules(full):
     assert [k for k, _ in itertools.groupby(order)] == list(dict.fromkeys(optimizers))
     assert html.count("winner of the search") == 1
     assert "93." in words(html)  # accuracies as per cent
-    assert "Trained anew for 1,000 steps on 4 seeds" in words(html)
+    assert "Trained again for 1,000 steps on 4 seeds" in words(html)
 
 
 def test_the_edge_of_the_grid_is_explained_only_when_it_is_there(data):

@@ -228,7 +228,7 @@ def test_old_records_are_seen_after_a_new_one(storage):
 
 def test_directions_must_agree(storage):
     Store.open(storage, "way", direction="maximize").close()
-    with pytest.raises(StudyError, match="is there to maximize scores, not to minimize them"):
+    with pytest.raises(StudyError, match="is set to maximize scores, not to minimize them"):
         Store.open(storage, "way", direction="minimize")
     with Store.open(storage, "way") as store:
         assert store.direction == "maximize"

@@ -11,10 +11,10 @@ import torch
 from runs import Threads
 
 import optsmith
-from optsmith import Evaluation, Rule, RuleOptimizer, Status, Study, StudyError, Task, TaskError
+from optsmith import Rule, RuleOptimizer, Status, Study, StudyError, Task, TaskError
 from optsmith.execution import Processes
 from optsmith.searchers import Candidate, Searcher
-from optsmith.study import Observer, _identity, _search
+from optsmith.study import Finding, Observer, _identity, _search
 from optsmith.study._runner import Runner
 from tasks_for_tests import PROTOCOL, bowl, line
 
@@ -72,18 +72,18 @@ def test_a_search_finds_a_rule_and_says_what_became_of_every_draw(tmp_path):
     assert study.finished
     assert len(study.final.baselines) == 18
     best = study.best()
-    assert isinstance(best, Evaluation)
+    assert isinstance(best, Finding)
     assert study.best(2)[0].recipe == best.recipe
     scores = [e.score for e in study.evaluations if e.status is Status.OK]
-    assert best.score == min(scores)
-    assert study.best(2)[1].score == sorted(scores)[1]
+    assert best.search_score == min(scores)
+    assert study.best(2)[1].search_score == sorted(scores)[1]
     assert best.recipe in study.verdict
     w = torch.ones(2, requires_grad=True)
     assert isinstance(best.optimizer([w], total_steps=9), RuleOptimizer)
     assert len(study.table()) == len(study.records)
     # What is reported comes from seeds that the search never used.
     used = {0, *range(1, 3)}
-    assert not used & set(study.held_out(best).seeds)
+    assert not used & set(best.held_out.seeds)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
@@ -327,7 +327,7 @@ def test_evaluate_compares_recipes_like_the_end_of_a_search(tmp_path):
     rule = study.best().recipe
     comparison = optsmith.evaluate(bowl(), [rule, "torch:sgd"], workers=0)
     mine = next(e for e in comparison.rows if e.recipe == rule)
-    assert mine.scores == study.held_out(study.best()).scores
+    assert mine.scores == study.best().held_out.scores
     with pytest.raises(TaskError, match="nothing to evaluate"):
         optsmith.evaluate(bowl(), [])
 
@@ -366,10 +366,10 @@ def test_what_is_proposed_is_chosen_at_full_length(tmp_path):
     assert {r.data["steps"] for r in by_fidelity[0.25]} == {3}  # of 12
     assert {r.data["steps"] for r in by_fidelity[1.0]} == {12}
     full = sorted((r.score, r.rule) for r in by_fidelity[1.0])
-    assert [(e.score, e.recipe) for e in study.best(9)] == full
+    assert [(e.search_score, e.recipe) for e in study.best(9)] == full
     assert {e.recipe for e in study.final.rules} == {rule for _, rule in full[:2]}
     assert {r.phase for r in study.records} == {"rung 25 %", "rung 100 %"}
-    assert study.summary["log"] == ["rung 25 %: 3 go on to rung 100 %"]
+    assert study.summary["log"] == ["rung 25 %: 3 promoted to rung 100 %"]
     assert facts(search(tmp_path / "again", **RUNGS, workers=2)) == facts(study)
 
 
@@ -420,7 +420,7 @@ def test_rates_and_blocks_of_seeds_reach_the_evaluation(tmp_path):
     # Ranked by the mean over its blocks of seeds, and once.
     (best,) = study.best(9)
     means = {rate: sum(d["score"] for k, d in found.items() if k[1] == rate) for rate in (0.1, 0.2)}
-    assert best.lr == min(means, key=means.__getitem__)
+    assert best.search.lr == min(means, key=means.__getitem__)
 
 
 def test_a_replay_that_asks_for_something_else_is_refused(tmp_path, monkeypatch):
@@ -439,8 +439,8 @@ def test_a_replay_that_asks_for_something_else_is_refused(tmp_path, monkeypatch)
     with pytest.raises(StudyError) as caught:
         search(tmp_path, **settings)
     assert str(caught.value).startswith(
-        "the study bowl-quick-Rates-0 cannot be continued: its candidate 0.1 2 was m1 with learning"
-        " rate 0.1 on block 2 of the seeds, and now the search asks for m1 with learning rate"
+        "the study bowl-quick-Rates-0 cannot be resumed: its candidate 0.1 2 was m1 with learning"
+        " rate 0.1 on block 2 of the seeds, but now the search asks for m1 with learning rate"
         " 0.1000001 on block 2 of the seeds"
     )
     monkeypatch.undo()

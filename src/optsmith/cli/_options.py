@@ -11,6 +11,23 @@ from click.shell_completion import CompletionItem
 
 Command = Callable[..., Any]
 
+PROXY = "proxy"
+"""Value of `--tune-steps`: as many as `--proxy-steps`."""
+
+_CHANGES = (
+    "lrs",
+    "steps",
+    "proxy_steps",
+    "final_steps",
+    "tune_steps",
+    "score_seeds",
+    "final_seeds",
+    "lr_search",
+    "extend_grid",
+    "threshold",
+    "early_stop",
+)
+
 
 def complete_task(
     ctx: click.Context, param: click.Parameter, incomplete: str
@@ -26,7 +43,7 @@ def complete_task(
 
 
 def numbers(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, ...] | None:
-    """Return a comma-separated list of numbers, in order."""
+    """Return a comma-separated list of numbers, sorted."""
     if text is None:
         return None
     try:
@@ -35,28 +52,50 @@ def numbers(_: click.Context, __: click.Parameter, text: str | None) -> tuple[fl
         raise click.BadParameter(f'"{text}" is not a list of numbers such as 0.01,0.1,1') from None
 
 
+def steps_or_proxy(_: click.Context, __: click.Parameter, text: str | None) -> int | str | None:
+    """Return a number of steps, or `proxy`."""
+    try:
+        return text if text is None or text == PROXY else int(text)
+    except ValueError:
+        raise click.BadParameter(f'"{text}" is neither an integer nor {PROXY}') from None
+
+
 task_argument = click.argument("task", metavar="TASK", shell_complete=complete_task)
 
 
 def protocol_options(command: Command) -> Command:
-    """Add the options that choose and change a protocol."""
+    """Add the options that select and change a protocol."""
     options = [
         click.option("--preset", default="quick", show_default=True, help="quick, paper or smoke."),
         click.option("--lrs", callback=numbers, help="Learning-rate grid, such as 0.01,0.1,1."),
-        click.option("--steps", type=int, help="Steps of the runs that score during a search."),
+        click.option("--steps", type=int, help="Steps of the scoring runs during a search."),
         click.option("--proxy-steps", type=int, help="Steps of the grid's runs during a search."),
-        click.option("--final-steps", type=int, help="Steps of the runs of the final evaluation."),
-        click.option("--tune-steps", type=int, help="Steps of the final evaluation's grid runs."),
-        click.option("--score-seeds", type=int, help="Seeds that score during a search."),
+        click.option("--final-steps", type=int, help="Steps of the final scoring runs."),
+        click.option(
+            "--tune-steps",
+            callback=steps_or_proxy,
+            metavar="INTEGER|proxy",
+            help="Steps of the grid's runs in the final evaluation; proxy: as in a search.",
+        ),
+        click.option("--score-seeds", type=int, help="Seeds of the scoring runs during a search."),
         click.option("--final-seeds", type=int, help="Seeds of the final evaluation."),
         click.option(
             "--lr-search",
             type=click.Choice(["grid", "halving", "auto"]),
-            help="The whole grid; halved twice on the way; or placed by the rule's own size.",
+            help="Full grid, successive halving, or a grid chosen by the size of the updates.",
         ),
-        click.option("--extend-grid", is_flag=True, help="Follow a best lr at the grid's edge."),
+        click.option(
+            "--extend-grid/--no-extend-grid",
+            default=None,
+            help="Extend the grid if the best learning rate is at its edge.",
+        ),
+        click.option("--threshold", type=float, help="Reject scores that are not better."),
         click.option("--no-threshold", is_flag=True, help="Accept any score."),
-        click.option("--no-early-stop", is_flag=True, help="Train all learning rates to the end."),
+        click.option(
+            "--early-stop/--no-early-stop",
+            default=None,
+            help="Stop runs that meet the early-stopping criteria.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -64,31 +103,28 @@ def protocol_options(command: Command) -> Command:
 
 
 def changed_protocol(protocol: Any, options: dict[str, Any]) -> Any:
-    """Return the protocol with what the options change; takes them out of `options`."""
-    names = ("lrs", "steps", "proxy_steps", "final_steps", "tune_steps", "score_seeds")
-    given = {name: options.pop(name) for name in (*names, "final_seeds", "lr_search")}
+    """Return the protocol with the changes that options make; removes them from `options`."""
+    given = {name: options.pop(name) for name in _CHANGES}
     changes = {name: value for name, value in given.items() if value is not None}
-    if options.pop("extend_grid"):
-        changes["extend_grid"] = True
+    if changes.get("tune_steps") == PROXY:
+        changes["tune_steps"] = None
     if options.pop("no_threshold"):
         changes["threshold"] = None
-    if options.pop("no_early_stop"):
-        changes["early_stop"] = False
     return protocol.replace(**changes)
 
 
 def run_options(command: Command) -> Command:
-    """Add the options that say where and how things run."""
+    """Add the options for workers, device and data."""
     options = [
         click.option(
             "--workers", type=click.IntRange(0), help="Processes; by default one per core."
         ),
-        click.option("--device", default="cpu", show_default=True, help="Where to train."),
-        click.option("--time-limit", type=float, help="Seconds that one evaluation may take."),
+        click.option("--device", default="cpu", show_default=True, help="Device to train on."),
+        click.option("--time-limit", type=float, help="Seconds per evaluation."),
         click.option(
-            "--stack", type=click.IntRange(1), help="Model copies trained together; 1: none."
+            "--stack", type=click.IntRange(1), help="Model copies per stack; 1: no stacks."
         ),
-        click.option("--data-dir", type=click.Path(path_type=Path), help="Where the data is."),
+        click.option("--data-dir", type=click.Path(path_type=Path), help="Directory of the data."),
     ]
     for option in reversed(options):
         command = option(command)

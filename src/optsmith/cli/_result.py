@@ -1,4 +1,4 @@
-"""How results look in a terminal and as JSON."""
+"""Results as tables for the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from optsmith.evaluation import Comparison, Evaluation, Status, mean_and_spread
 from optsmith.optim import is_baseline
-from optsmith.study import Study
+from optsmith.study import Finding, Study
 from optsmith.task import Metric
 
 NO_LR = "none"
@@ -24,39 +24,34 @@ def result_console() -> Console:
 
 
 def print_study(study: Study, console: Console) -> None:
-    """Print what a search found."""
+    """Print the result of a search."""
     if not study.best(1):
         console.print(_nothing(study), highlight=False, soft_wrap=True)
         return
-    if study.final.rows:
-        console.print(comparison_table(study.final, winner=study.best().recipe))
     winner = study.best()
+    if study.final.rows:
+        console.print(comparison_table(study.final, winner=winner.recipe))
     console.print(f"\n{study.verdict or 'best rule:'}", highlight=False, soft_wrap=True)
     use = f'optsmith export "{winner.recipe}" -o my_optimizer.py'
-    if study.about.get("usage"):  # not as an optimizer
+    if study.about["usage"]:  # the task does not use rules as optimizers
         use = winner.recipe
-    console.print(f"{use}   # lr {_lr(study, winner):.4g}", highlight=False, soft_wrap=True)
+    console.print(f"{use}   # lr {winner.lr:.4g}", highlight=False, soft_wrap=True)
 
 
 def _nothing(study: Study) -> str:
-    """Return why there is no winner."""
+    """Return the message for a search without a winner."""
     threshold = study.settings["protocol"]["threshold"]
     if threshold is None:
         return "no rule was accepted"
     return (
-        f"no rule was accepted: of {len(study.records)} evaluated none had a {study.objective.name}"
-        f" better than {study.objective.brief(threshold)}, the threshold of the task's protocol"
+        f"no rule was accepted: none of the {len(study.records)} evaluated rules had a"
+        f" {study.objective.name} better than {study.objective.brief(threshold)}, the threshold of"
+        " the protocol"
     )
 
 
-def _lr(study: Study, evaluation: Evaluation) -> float:
-    held_out = study.held_out(evaluation)
-    best = held_out.lr if held_out is not None and held_out.lr is not None else evaluation.lr
-    return math.nan if best is None else best
-
-
 def comparison_table(comparison: Comparison, winner: str = "") -> Table:
-    """Return recipes side by side; rules in bold, the winner marked."""
+    """Return one row per recipe; rules are bold, the winner is marked."""
     steps = max((e.steps for e in comparison.rows), default=0)
     seeds = max((len(e.scores) for e in comparison.rows), default=0)
     names = _metric_names(comparison)
@@ -94,7 +89,7 @@ def _lr_cell(evaluation: Evaluation) -> str:
 
 
 def _metric_names(comparison: Comparison) -> list[str]:
-    """Return the metrics to show: a terminal has no room for secondary ones beside others."""
+    """Return the metrics to show: secondary metrics only if there are no others."""
     names = {name: None for e in comparison.rows for name in e.metrics}
     return [name for name in names if not comparison.metric(name).secondary] or list(names)
 
@@ -108,14 +103,14 @@ def _number(value: float, form: str) -> str:
 
 
 def study_json(study: Study) -> dict[str, Any]:
-    """Return the result of a search for machines."""
+    """Return the result of a search as plain data."""
     best = study.best(int(study.settings["proposals"]))
     final = study.final
     return {
         "study": study.name,
         "finished": study.finished,
-        "best": _found(study, study.best()) if best else None,
-        "top": [_found(study, e) for e in best],
+        "best": _finding_json(study.best()) if best else None,
+        "top": [_finding_json(finding) for finding in best],
         "baselines": [evaluation_json(e) for e in final.baselines],
         "verdict": study.verdict,
         "counts": study.summary.get("counts", {}),
@@ -125,20 +120,22 @@ def study_json(study: Study) -> dict[str, Any]:
     }
 
 
-def _found(study: Study, evaluation: Evaluation) -> dict[str, Any]:
-    held_out = study.held_out(evaluation)
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    held_out = finding.held_out
     return {
-        "rule": evaluation.recipe,
-        "lr": evaluation.lr,
-        "search_score": evaluation.score,
-        "search_spread": _finite(evaluation.spread),
+        "rule": finding.recipe,
+        "lr": finding.lr,
+        "search_score": finding.search_score,
+        "search_spread": _finite(finding.search.spread),
+        "search_lr": finding.search.lr,
+        "held_out_score": finding.held_out_score,
+        "held_out_spread": None if held_out is None else _finite(held_out.spread),
         "held_out": None if held_out is None else evaluation_json(held_out),
-        "held_out_score": None if held_out is None else held_out.score,
     }
 
 
 def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Return an evaluation with its statistics, without curves."""
+    """Return an evaluation as plain data, with its spread and without its curve."""
     data = evaluation.to_json()
     del data["curve"]
     data["spread"] = _finite(evaluation.spread)

@@ -1,4 +1,4 @@
-"""`optsmith search`: find a rule for a task."""
+"""`optsmith search`: searches for a rule for a task."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from optsmith.searchers import searchers
 @click.command()
 @task_argument
 @protocol_options
-@click.option("--budget", type=int, help="Rules to accept.")
+@click.option("--budget", type=int, help="Number of rules to accept.")
 @click.option(
     "--algorithm",
     default="mct",
     show_default=True,
-    help=f"{', '.join(searchers)}, or your own as file.py:Class.",
+    help=f"{', '.join(searchers)}, or a searcher of your own as file.py:Class.",
 )
 @searcher_options
 @click.option("--space", help="Name of the space.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the search.")
-@click.option("--proposals", type=int, help="Rules compared in the end.")
+@click.option("--proposals", type=int, help="Number of rules in the final evaluation.")
 @click.option(
     "--descent-test/--no-descent-test",
     "descent",
@@ -45,18 +45,18 @@ from optsmith.searchers import searchers
     "--trajectory-test/--no-trajectory-test",
     "trajectory",
     default=None,
-    help="Refuse rules that fail the stricter test along a trajectory, too.",
+    help="Also refuse rules that fail the stricter test along a trajectory.",
 )
 @click.option(
     "--dedupe",
     type=click.Choice(["none", "equal", "scale"]),
-    help="Which rules count as duplicates; scale: those that differ by a factor, too.",
+    help="Which rules count as duplicates; scale: also rules that differ by a positive factor.",
 )
 @run_options
 @storage_option
-@click.option("--study", help="Name of the study; by default made of the settings.")
-@click.option("--no-baselines", is_flag=True, help="Compare the rules found with nothing else.")
-@click.option("--report", type=click.Path(path_type=Path), help="Where to write the HTML report.")
+@click.option("--study", help="Name of the study; by default task, preset, algorithm and seed.")
+@click.option("--no-baselines", is_flag=True, help="Do not evaluate the baselines.")
+@click.option("--report", type=click.Path(path_type=Path), help="File of the HTML report.")
 @json_option
 def search(
     task: str,
@@ -67,8 +67,8 @@ def search(
 ) -> None:
     """Search for the optimizer that trains TASK best.
 
-    TASK is a name (`optsmith tasks` lists them) or your own as file.py:name. Running the same
-    command again continues a search that was interrupted.
+    TASK is a name (`optsmith tasks` lists them) or a task of your own as file.py:name. The same
+    command resumes a search that was interrupted.
     """
     from rich.console import Console
 
@@ -93,23 +93,14 @@ def search(
         )
     except KeyboardInterrupt:
         console.print(
-            "\ninterrupted; all that finished is recorded. The same command continues the search.",
+            "\ninterrupted; finished evaluations are stored. The same command resumes the search.",
             highlight=False,
             soft_wrap=True,
         )
         sys.exit(130)
-    page = write_report(study, report, command=command_line())
+    page = write_report(study, report)
     if as_json:
         click.echo(json.dumps(study_json(study), indent=2))
     else:
         print_study(study, result_console())
     console.print(f"report: {page}", highlight=False, soft_wrap=True)
-
-
-def command_line() -> str:
-    """Return the command as it was typed, passwords masked."""
-    import shlex
-
-    from optsmith.study import mask
-
-    return shlex.join(["optsmith", *(mask(word) for word in sys.argv[1:])])

@@ -1,4 +1,4 @@
-"""Recipes side by side: what a search ends with, and what `evaluate` returns."""
+"""Comparison of recipes: the end of a search, and the result of `evaluate`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from optsmith.task import Metric, Objective
 
 @dataclass(frozen=True)
 class Comparison:
-    """Evaluations by the same stage, best first; those without a score at the end.
+    """Evaluations by the same stage, best first; evaluations without a score are last.
 
     Attributes:
         objective: What the score is.
         rows: The evaluations.
-        metrics: What the task declares of the metrics it measures, by name.
+        metrics: Declared metrics of the task, by name.
     """
 
     objective: Objective
@@ -34,39 +34,50 @@ class Comparison:
 
     @property
     def rules(self) -> list[Evaluation]:
-        """The rules among them."""
+        """The evaluations of rules."""
         return [e for e in self.rows if not is_baseline(e.recipe)]
 
     @property
     def baselines(self) -> list[Evaluation]:
-        """The baselines among them."""
+        """The evaluations of baselines."""
         return [e for e in self.rows if is_baseline(e.recipe)]
 
     def metric(self, name: str) -> Metric:
-        """Return what is known of a metric; one that is not declared is a number without a unit."""
+        """Return a metric by name; a metric that is not declared has no unit."""
         return self.metrics.get(name) or Metric(name)
 
     def verdict(self, rule: str) -> str:
-        """Return in a sentence whether a rule beats the best baseline, and how clearly."""
+        """Return a sentence on whether a rule beats the best baseline.
+
+        A difference is claimed from two standard errors on, and never with a single seed, which
+        gives no estimate of the noise.
+        """
         mine = next((e for e in self.rules if e.recipe == rule), None)
         best = next((e for e in self.baselines if e.status is Status.OK), None)
         if mine is None or best is None or best.score is None:
             return ""
         if mine.score is None:
             return f"{rule} has no score: it {mine.status.value.replace('_', ' ')}."
-        gap = abs(mine.score - best.score)
+        against = (
+            f"{self.objective.name} {self.objective.brief(mine.score)} against"
+            f" {self.objective.brief(best.score)}"
+        )
         errors = standard_errors(mine, best)
-        if not errors >= 2:  # also when one seed leaves the noise unknown
+        if math.isnan(errors):
+            return (
+                f"{rule} has {against} of the best baseline, {best.recipe}; one seed says nothing"
+                " about the noise, so it is not known which is better."
+            )
+        if errors < 2:
             word, by = "does as well as", "within the noise"
         else:
             word = "beats" if self.objective.better(mine.score, best.score) else "is worse than"
+            gap = abs(mine.score - best.score)
             by = f"by {gap / abs(best.score):.1%}" if best.score else "clearly"
-        return (
-            f"{rule} {word} the best baseline, {best.recipe}, {by}:"
-            f" {self.objective.name} {self.objective.brief(mine.score)} against"
-            f" {self.objective.brief(best.score)}"
-            f" ({errors:.1f} standard errors, {len(mine.scores)} seeds each)."
-        )
+        seeds = f"{len(mine.scores)} seeds each"
+        noise = f"{errors:.1f} standard errors" if errors < math.inf else "no spread"
+        opponent = f"the best baseline, {best.recipe}"
+        return f"{rule} {word} {opponent}, {by}: {against} ({noise}, {seeds})."
 
     def table(self) -> Any:
         """Return a pandas DataFrame, one row per recipe."""
@@ -74,8 +85,11 @@ class Comparison:
 
 
 def standard_errors(one: Evaluation, other: Evaluation) -> float:
-    """Return by how many standard errors of the difference two scores differ."""
-    if one.score is None or other.score is None:
+    """Return the difference of two scores in units of its standard error.
+
+    NaN if a score is missing or has fewer than two seeds: then the noise is unknown.
+    """
+    if one.score is None or other.score is None or min(len(one.scores), len(other.scores)) < 2:
         return math.nan
     squares = sum(e.spread**2 / len(e.scores) for e in (one, other))
     gap = abs(one.score - other.score)

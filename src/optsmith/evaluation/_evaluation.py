@@ -10,7 +10,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from optsmith.optim import Parameters, RuleOptimizer, parameters_of
+from optsmith._stored import damaged, read
+from optsmith.optim import Parameters, RuleOptimizer, is_baseline, parameters_of
 from optsmith.rules import Rule
 
 
@@ -53,13 +54,13 @@ class Evaluation:
         grid: Every learning rate tried.
         seeds: The seeds that made the score; never the one that chose the learning rate.
         scores: The score of each seed.
-        metrics: What the task measured at the end of each run, by name, one number a seed.
+        metrics: What the task measured at the end of each run, by name, one number per seed.
         curve: The signal over the run, mean over the seeds, thinned: (step, value).
         steps: Length of each run.
         trained: Steps trained in all, those of the grid included.
         seconds: Time it took.
         ms_per_step: Milliseconds of a training step, model and optimizer together.
-        state_bytes: Bytes of optimizer state a parameter.
+        state_bytes: Bytes of optimizer state per parameter.
         peak_bytes: Memory that its process, or torch on its GPU, had taken at most by its end.
         error: What went wrong, in one line.
     """
@@ -119,20 +120,21 @@ class Evaluation:
         return data
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Evaluation:
-        """Return the evaluation that `to_json` wrote."""
-        values = dict(data)
-        values["status"] = Status(values["status"])
-        values["grid"] = tuple(GridPoint(**point) for point in values["grid"])
-        values["seeds"] = tuple(values["seeds"])
-        values["scores"] = tuple(_number(score) for score in values["scores"])
-        values["metrics"] = {
-            name: tuple(_number(x) for x in numbers) for name, numbers in values["metrics"].items()
-        }
-        values["curve"] = tuple((int(step), _number(value)) for step, value in values["curve"])
-        for name in ("ms_per_step", "state_bytes", "peak_bytes"):
-            values[name] = _number(values.get(name))
-        return cls(**values)
+    def from_json(cls, data: Any, what: str = "the evaluation") -> Evaluation:
+        """Return the evaluation that `to_json` wrote.
+
+        Args:
+            data: The plain data.
+            what: What the evaluation is of, for messages.
+
+        Raises:
+            StudyError: The data is damaged.
+        """
+        found = read(cls, data, what)
+        rated = found.lr is not None or is_baseline(found.recipe)  # some baselines have no rate
+        if found.status is Status.OK and (found.score is None or not rated):
+            raise damaged(what, 'the status is "ok", but there is no score or no learning rate')
+        return found
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
@@ -141,7 +143,3 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
     if len(values) < 2:
         return mean, math.nan
     return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value

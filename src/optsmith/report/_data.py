@@ -1,4 +1,4 @@
-"""What the page shows of a study, as plain data."""
+"""The content of the report of a study, as plain data."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from optsmith._errors import RuleError, SimplifyWarning
 from optsmith._files import write_atomically
 from optsmith.evaluation import Evaluation, mean_and_spread
 from optsmith.optim import Baseline, is_baseline
+from optsmith.report._command import search_command
 from optsmith.report._page import render
-from optsmith.report._repeat import search_command
 from optsmith.report._tree import tree_levels
+from optsmith.report._winner import parsed
 from optsmith.rules import Rule
 from optsmith.study import Study, flat
 
 
-def write_report(study: Study, path: Path | None = None, command: str = "") -> Path:
-    """Write the page of a study and return its path.
+def write_report(study: Study, path: Path | None = None) -> Path:
+    """Write the report of a study and return its path.
 
     Args:
         study: The study, finished or not.
-        path: Where to; by default beside the study's journal, or here when it is in a database.
-        command: The command that made it, if known.
+        path: The file; by default next to the study's journal, or in the current directory if the
+            study is in a database.
 
     Raises:
-        OptsmithError: It cannot be written there.
+        OptsmithError: The file cannot be written.
     """
     if path is None:
         journal = Path(study.location)
         path = (journal.parent if journal.is_file() else Path()) / f"{study.name}.html"
-    write_atomically(path, render(report_data(study, command)))
+    write_atomically(path, render(report_data(study)))
     return path
 
 
-def report_data(study: Study, command: str = "") -> dict[str, Any]:
-    """Return what `render` takes."""
+def report_data(study: Study) -> dict[str, Any]:
+    """Return the data of a report, for `render`."""
     settings, about = study.settings, study.about
     data = {
         "title": settings["task"],
@@ -46,12 +47,12 @@ def report_data(study: Study, command: str = "") -> dict[str, Any]:
         "task": {
             "name": settings["task"],
             "description": about["description"],
-            "applied": about.get("applied"),
-            "usage": about.get("usage"),
+            "applied": about["applied"],
+            "usage": about["usage"],
             "objective": study.objective.name,
             "direction": study.objective.direction,
             "unit": study.objective.unit,
-            "metrics": about.get("metrics", {}),
+            "metrics": about["metrics"],
             "threshold": settings["protocol"]["threshold"],
         },
         "winner": _winner(study),
@@ -73,10 +74,10 @@ def report_data(study: Study, command: str = "") -> dict[str, Any]:
             }
             for n, record in enumerate(study.records, start=1)
         ],
-        "tree": tree_levels(study.summary.get("searcher", {})),
+        "tree": tree_levels(study),
         "counts": study.summary.get("counts", {}),
         "settings": flat(settings),
-        "command": command or search_command(settings),
+        "command": search_command(study),
         "versions": about["versions"],
         "seconds": study.summary.get("seconds"),
         "peak_bytes": study.peak_bytes,
@@ -89,18 +90,24 @@ def _winner(study: Study) -> dict[str, Any] | None:
     if not study.best(1):
         return None
     best = study.best()
-    held_out = study.held_out(best)
-    simplified = _simplified(best.rule)
+    rule = parsed(best.recipe)
+    simplified = best.recipe if rule is None else _simplified(rule)
     return {
         "rule": best.recipe,
         "simplified": None if simplified == best.recipe else simplified,
-        "latex": best.rule.latex(),
-        "length": best.rule.length,
-        "lr": best.lr if held_out is None else held_out.lr,
-        "at_edge": best.at_edge if held_out is None else held_out.at_edge,
-        "score": best.score,
-        "spread": best.spread,
-        "seeds": len(best.scores),
+        "length": next(r.length for r in study.records if r.rule == best.recipe),
+        "lr": best.lr,
+        "at_edge": best.tuned.at_edge,
+        "search": _score(best.search),
+        "held_out": None if best.held_out is None else _score(best.held_out),
+    }
+
+
+def _score(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "score": evaluation.score,
+        "spread": evaluation.spread,
+        "seeds": len(evaluation.scores),
     }
 
 
@@ -138,11 +145,11 @@ def _warnings(study: Study) -> list[str]:
     at_edge = [e.recipe for e in study.final.rows if e.at_edge]
     if at_edge:
         found.append(
-            f"The best learning rate of {len(at_edge)} of {len(study.final.rows)} recipes lies at"
-            " the edge of the grid: a better one may lie beyond (--extend-grid follows it)."
+            f"The best learning rate of {len(at_edge)} of {len(study.final.rows)} recipes is at"
+            " the edge of the grid: a better one may lie outside (--extend-grid searches there)."
         )
     if not study.finished:
-        found.append("The search is not finished; the same command continues it.")
+        found.append("The search is not finished; the same command resumes it.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The chart of all evaluations in order, with the best so far."""
+"""Section of the score history: all evaluations in order, and the best score so far."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ STATUS = {
     "early_stopped": "stopped early at every learning rate",
     "diverged": "diverged",
     "failed": "failed",
-    "timed_out": "ran out of time",
+    "timed_out": "timed out",
 }
-"""How an evaluation ended, in words."""
+"""Description of each status."""
 
 
 def accepted(history: Sequence[Entry]) -> list[Entry]:
-    """Return the evaluations that count: accepted, with a score, at the highest fidelity."""
+    """Return the evaluations that are ranked: accepted, with a score, at the highest fidelity."""
     scored = [e for e in history if e["status"] == "ok" and finite(e["score"]) is not None]
     highest = max(map(_fidelity, scored), default=1.0)
     return [entry for entry in scored if _fidelity(entry) == highest]
@@ -48,7 +48,7 @@ def _fidelity(entry: Entry) -> float:
 
 
 def tip(entry: Entry, goal: Goal) -> str:
-    """Return what a reader is told about one evaluation."""
+    """Return the tooltip of an evaluation."""
     lines = [str(entry["rule"])]
     if finite(entry["score"]) is not None:
         lines.append(f"{goal.quantity.name} {goal.quantity.text(entry['score'])}")
@@ -64,7 +64,7 @@ def tip(entry: Entry, goal: Goal) -> str:
 
 
 def improvements(entries: Sequence[Entry], goal: Goal) -> list[Entry]:
-    """Return the entries that were the best when they came."""
+    """Return the entries that are better than all entries before them."""
     found: list[Entry] = []
     for entry in entries:
         if not found or goal.cost(entry["score"]) < goal.cost(found[-1]["score"]):
@@ -73,7 +73,7 @@ def improvements(entries: Sequence[Entry], goal: Goal) -> list[Entry]:
 
 
 def radius_for(many: int) -> float:
-    """Return the size of dots that keeps so many of them apart."""
+    """Return the radius of dots, smaller if there are many."""
     return 3.5 if many <= 250 else 2.5 if many <= 800 else 1.8
 
 
@@ -121,7 +121,7 @@ def _summary(history: Sequence[Entry], best: Sequence[Entry], goal: Goal) -> str
     many = plural(len(history), "evaluation", "evaluations")
     if best:
         score = goal.quantity.text(best[-1]["score"])
-        return f"{many}; the best score, {score}, came with number {best[-1]['n']}."
+        return f"{many}; number {best[-1]['n']} has the best score, {score}."
     ends = Counter(STATUS.get(entry["status"], entry["status"]) for entry in history)
     return f"{many}, none accepted: {', '.join(f'{n} {words}' for words, n in ends.items())}."
 
@@ -148,7 +148,7 @@ def _drawing(
 
 
 def history_section(history: Sequence[Entry], goal: Goal) -> Markup | None:
-    """Return the score history, or None before the first evaluation."""
+    """Return the section of the score history, or None before the first evaluation."""
     if not history:
         return None
     entries = accepted(history)
@@ -163,8 +163,8 @@ def history_section(history: Sequence[Entry], goal: Goal) -> Markup | None:
         figure = chart(
             "history-chart", "Score history", sentence, marks, after=legend, kind="labelled"
         )
-    lead = f"Every rule that was trained, in order. {sentence}"
-    return section("history", "How the search went", figure, lead=lead)
+    lead = f"All rules that were trained, in order. {sentence}"
+    return section("history", "Score history", figure, lead=lead)
 
 
 def _legend(history: Sequence[Entry]) -> Markup:

@@ -1,4 +1,4 @@
-"""The final table: the best rules beside tuned baselines."""
+"""Section of the final comparison: the best rules and the tuned baselines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _spread_text(mean: Any, spread: Any, decimals: int) -> Content:
 
 
 def _pairs(rows: Sequence[Row], quantity: Quantity) -> list[tuple[Any, Any]]:
-    """Return mean and spread of one metric for each row."""
+    """Return mean and spread of one metric per row."""
     found = []
     for row in rows:
         mean, spread = (row.get("metrics") or {}).get(quantity.name) or (None, None)
@@ -60,7 +60,7 @@ def _whisker(mean: float | None, spread: float, x: Scale, ours: bool) -> Markup:
 
 
 def _scale(scores: Sequence[tuple[float | None, float | None]], goal: Goal) -> Scale:
-    """Return a scale that tells the better half apart; what is far worse lies beyond it."""
+    """Return a scale that resolves the better half; scores that are far worse are outside."""
     known = [(mean, spread or 0.0) for mean, spread in scores if mean is not None]
     means = sorted((mean for mean, _ in known), key=goal.cost)
     if not means:
@@ -72,7 +72,7 @@ def _scale(scores: Sequence[tuple[float | None, float | None]], goal: Goal) -> S
 
 
 class _Columns:
-    """What all rows share: which metrics there are, decimals, and the scale of the scores."""
+    """Properties that all rows share: metrics, decimals, and the scale of the scores."""
 
     def __init__(self, rows: Sequence[Row], goal: Goal) -> None:
         shown = goal.quantity.shown
@@ -114,7 +114,7 @@ class _Columns:
                 tag("th", "learning rate", scope="col", class_="number"),
                 tag("th", "seeds", scope="col", class_="number"),
                 tag("th", "step", tag("small", "ms"), scope="col", class_="number"),
-                tag("th", "state", tag("small", "bytes a parameter"), scope="col",
+                tag("th", "state", tag("small", "bytes per parameter"), scope="col",
                     class_="number"),
             ),
         )  # fmt: skip
@@ -170,7 +170,7 @@ def _line(name: Content, i: int, row: Row, columns: _Columns, class_: str | None
 
 
 def final_table(rows: Sequence[Row], goal: Goal, winner: str = "") -> Markup:
-    """Return the table: rules first, then each optimizer with its schedules together."""
+    """Return the table: rules first, then the baselines, grouped by optimizer."""
     columns = _Columns(rows, goal)
     width = 8 + len(columns.metrics)
     rules, baselines = grouped(rows)
@@ -194,23 +194,23 @@ def final_table(rows: Sequence[Row], goal: Goal, winner: str = "") -> Markup:
 
 
 def final_section(final: Mapping[str, Any], goal: Goal, winner: str = "") -> Markup | None:
-    """Return the comparison, or None before there is one."""
+    """Return the section of the comparison, or None before the final evaluation."""
     rows = final.get("rows") or []
     if not rows:
         return None
-    notes: list[Content] = [tag("p", "The table goes on to the right.", class_="note narrow")]
+    notes: list[Content] = [tag("p", "Scroll to the right for more columns.", class_="note narrow")]
     if any(row.get("at_edge") for row in rows):
         notes.append(tag("p", tag("span", "*", class_="edge"), f" {EDGE}", class_="note"))
     for row in rows:
         if row.get("error"):
             notes.append(tag("p", name_of(row), ": ", tag("code", row["error"]), class_="note"))
     seeds, steps = final.get("seeds"), final.get("steps")
-    lead = "Trained anew"
+    lead = "Trained again"
     lead += f" for {plural(steps, 'step', 'steps')}" if steps else ""
-    lead += f" on {plural(seeds, 'seed', 'seeds')} that the search never saw" if seeds else ""
+    lead += f" on {plural(seeds, 'seed', 'seeds')} that the search did not use" if seeds else ""
     return section(
         "final",
-        "The best, trained anew" if all(map(is_rule, rows)) else "Against tuned baselines",
+        "Final evaluation" if all(map(is_rule, rows)) else "Comparison with tuned baselines",
         tag(
             "div",
             final_table(rows, goal, winner),
@@ -220,5 +220,5 @@ def final_section(final: Mapping[str, Any], goal: Goal, winner: str = "") -> Mar
             aria_label="Results; scrolls sideways",
         ),
         notes,
-        lead=f"{lead}, each with its best learning rate: mean ± spread over the seeds.",
+        lead=f"{lead}, each with its tuned learning rate: mean ± standard deviation.",
     )

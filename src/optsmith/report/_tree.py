@@ -1,20 +1,47 @@
-"""The super-tree as the search went down it: the children of each level, and the path taken."""
+"""Section of the super-tree: the children at each level, and the path that was chosen."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from optsmith._stored import damaged, read
 from optsmith.report._html import Content, Markup, code, joined, section, tag
 from optsmith.report._values import Goal, count, finite, finites, plural
+from optsmith.study import Study
 
 Level = Mapping[str, Any]
 Child = Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class _StoredChild:
+    """A child of a level, as the tree search stores it."""
+
+    node: str
+    operator: str
+    score: float | None
+    count: int
+    is_leaf: bool
+
+
+@dataclass(frozen=True)
+class _StoredLevel:
+    """A level, as the tree search stores it."""
+
+    level: int
+    node: str
+    draws: int
+    accepted: int
+    ended: str
+    chosen: str | None
+    children: tuple[_StoredChild, ...]
+
+
 def ordered(level: Level, goal: Goal) -> list[Child]:
-    """Return the children of a level, best score first, those without a score last."""
+    """Return the children of a level, best score first; children without a score are last."""
 
     def key(child: Child) -> tuple[bool, float]:
         score = finite(child["score"])
@@ -24,9 +51,9 @@ def ordered(level: Level, goal: Goal) -> list[Child]:
 
 
 class _Shades:
-    """How good a score is among all scores of the tree: 1 for the best, 0 for the worst.
+    """Rank of a score among all scores of the tree: 1 for the best, 0 for the worst.
 
-    By rank: a few hopeless children would leave all others in one shade.
+    Ranks rather than values, because a few very bad scores would give all others the same shade.
     """
 
     def __init__(self, tree: Sequence[Level], goal: Goal) -> None:
@@ -40,7 +67,7 @@ class _Shades:
 
 
 def _words(child: Child, chosen: bool, goal: Goal) -> list[str]:
-    """Return the facts of a child, each a short phrase."""
+    """Return the facts about a child, as short phrases."""
     score = finite(child["score"])
     if score is None:
         facts = ["no sample scored"]
@@ -50,14 +77,14 @@ def _words(child: Child, chosen: bool, goal: Goal) -> list[str]:
             "1 sample" if child["count"] == 1 else f"mean of {count(child['count'])} samples",
         ]
     if child["is_leaf"]:
-        facts.append("a complete rule, so nothing lies below it")
+        facts.append("a complete rule, without children")
     if chosen:
-        facts.append("chosen: the search went on from here")
+        facts.append("chosen: the next level explored it")
     return facts
 
 
 def _label(child: Child, level: Level) -> str:
-    """Return the operator, with its slots where two are written alike: -? and ? - ?."""
+    """Return the operator, with its slots if another one has the same symbol: -? and ? - ?."""
     sign: str = child["operator"]
     if [other["operator"] for other in level["children"]].count(sign) == 1:
         return sign
@@ -88,7 +115,7 @@ def _button(child: Child, label: str, chosen: bool, shades: _Shades, goal: Goal)
 
 
 def _fan(start: float, count: int, chosen: int | None, rows: int) -> Markup:
-    """Return the branches from one height on the left to every row on the right."""
+    """Return the branches from a node on the left to all its children on the right."""
     lines: list[Content] = []
     for i in [*(i for i in range(count) if i != chosen), *([] if chosen is None else [chosen])]:
         end = i + 0.5
@@ -117,7 +144,7 @@ def _head(level: Level) -> Markup:
     return tag(
         "div",
         tag("h3", f"Level {level['level'] + 1}"),
-        tag("p", "below ", code(level["node"])),
+        tag("p", "exploring ", code(level["node"])),
         tag(
             "p",
             f"{plural(level['draws'], 'draw', 'draws')}, {count(level['accepted'])} accepted",
@@ -154,35 +181,42 @@ LEGEND = (
     ("shade", "mean score, from best to worst"),
     ("leaf", "leaf: a complete rule"),
     ("unseen", "no sample scored"),
-    ("chosen", "the path taken"),
+    ("chosen", "chosen path"),
 )
 
 
-def tree_levels(searcher: Mapping[str, Any]) -> list[Level]:
-    """Return the levels that a tree search explored, from the summary of any searcher."""
-    levels: list[Level] = searcher.get("decisions", [])
-    return levels
+def tree_levels(study: Study) -> list[Level]:
+    """Return the levels that a tree search explored; none for other searchers.
+
+    Raises:
+        StudyError: The stored levels are damaged.
+    """
+    stored = study.summary.get("searcher", {}).get("decisions", [])
+    what = f"the searcher's summary of the study {study.name} in {study.location}"
+    if not isinstance(stored, list):
+        raise damaged(what, "decisions is not a list")
+    return [asdict(read(_StoredLevel, level, what)) for level in stored]
 
 
 def tree_section(tree: Sequence[Level], goal: Goal) -> Markup | None:
-    """Return the explored super-tree, or None for searches that have none."""
+    """Return the section of the super-tree, or None for searches without one."""
     tree = [level for level in tree if level["children"]]
     if not tree:
         return None
     keys = [tag("li", tag("i", class_=f"key {kind}"), words) for kind, words in LEGEND]
     detail = tag(
         "p",
-        "Choose a child to see what is known of it.",
+        "Select a child to see its scores.",
         class_="detail",
         id="tree-detail",
         aria_live="polite",
     )
     return section(
         "tree",
-        "The way down the super-tree",
+        "Path through the super-tree",
         detail,
         tag("div", _drawing(tree, goal), class_="tree-scroll"),
         tag("ul", keys, class_="legend"),
-        lead="At each level, rules were drawn below every child (an operator put in the next open "
-        "slot, ?), and the search moved to the child with the best mean score.",
+        lead="At each level, rules were drawn below every child (an operator in the next slot, ?), "
+        "and the search moved to the child with the best mean score.",
     )

@@ -1,4 +1,4 @@
-"""The rule that won: its formula, what its symbols mean, and how to use it."""
+"""Section of the winner: formula, meaning of its symbols, scores, and code that uses it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from optsmith.rules import Rule
 
 EDGE = (
     "The best learning rate is the smallest or the largest of the grid; a better one may lie "
-    "beyond it."
+    "outside."
 )
 
 LONG = 45
-"""Letters of a rule from which its formula is set smaller."""
+"""Characters of a rule from which its formula is printed smaller."""
+
+Fact = tuple[str, Content, Content]
+"""Name, value and note."""
 
 
 def parsed(text: str) -> Rule | None:
-    """Return a rule, or None when it uses operators that are not registered here."""
+    """Return a rule, or None if its operators are not registered here."""
     try:
         return Rule.parse(text)
     except RuleError:
@@ -31,7 +34,7 @@ def parsed(text: str) -> Rule | None:
 
 
 def formula(text: str) -> Markup:
-    """Return a rule as mathematics, or as its text when its operators are not registered here."""
+    """Return a rule as a formula, or as its text if its operators are not registered here."""
     rule = parsed(text)
     return to_mathml(rule) if rule else tag("p", code(text), class_="plain-formula")
 
@@ -39,36 +42,37 @@ def formula(text: str) -> Markup:
 def copyable(text: str, what: str) -> Markup:
     """Return a line of code with a button that copies it."""
     button = tag("button", "Copy", type="button", hidden=True, aria_label=f"Copy {what}")
-    # Browsers break lines after hyphens, which would tear options apart.
+    # Browsers break lines after hyphens, which would split options.
     words = [tag("span", word) if "-" in word else word for word in re.split(r"(\s+)", text)]
     return tag("div", tag("pre", tag("code", words)), button, class_="copy")
 
 
 def shell(argument: str) -> str:
-    """Return an argument in quotes that shells leave alone."""
+    """Return an argument quoted for a shell."""
     if not any(character in argument for character in '"$`\\!'):
         return f'"{argument}"'
     return "'" + argument.replace("'", "'\\''") + "'"
 
 
-def _facts(winner: Mapping[str, Any], goal: Goal) -> Markup:
+def _score(name: str, found: Mapping[str, Any], goal: Goal) -> Fact:
     quantity = goal.quantity
-    mean, spread = quantity.shown(winner.get("score")), quantity.shown(winner.get("spread"))
+    mean, spread = quantity.shown(found.get("score")), quantity.shown(found.get("spread"))
     decimals = decimals_for([mean], [spread])
-    score = fixed(mean, decimals)
-    if spread is not None:
-        score += f" ± {fixed(spread, decimals)}"
-    seeds = winner.get("seeds")
+    around = "" if spread is None else f" ± {fixed(spread, decimals)}"
+    seeds = found.get("seeds")
+    note = tag("small", f"mean over {plural(seeds, 'seed', 'seeds')}") if seeds else None
+    return f"{name} {quantity.name}", fixed(mean, decimals) + around + quantity.suffix, note
+
+
+def _facts(winner: Mapping[str, Any], goal: Goal) -> Markup:
     edge = tag("small", EDGE) if winner.get("at_edge") else None
-    facts: list[tuple[str, Content, Content]] = [
+    facts: list[Fact] = [
         ("learning rate", shortest(winner.get("lr")), edge),
         ("length", plural(winner.get("length"), "operator", "operators"), None),
-        (
-            f"{quantity.name} in the search",
-            score + quantity.suffix,
-            tag("small", f"mean over {plural(seeds, 'seed', 'seeds')}") if seeds else None,
-        ),
+        _score("search", winner["search"], goal),
     ]
+    if winner.get("held_out"):
+        facts.append(_score("held-out", winner["held_out"], goal))
     pairs = [tag("div", tag("dt", name), tag("dd", value, note)) for name, value, note in facts]
     return tag("dl", pairs, class_="facts")
 
@@ -89,11 +93,11 @@ OPTIMIZER = (
     "optimizer = RuleOptimizer(\n"
     "    model.parameters(), rule,\n    lr={lr}, total_steps=total_steps,\n)"
 )
-"""How a rule is used when its task says nothing else."""
+"""Code for tasks that use a rule as an optimizer."""
 
 
 def filled(usage: str, rule: str, lr: float | None) -> str:
-    """Return a task's code for a rule."""
+    """Return a task's code with the rule and the learning rate filled in."""
     rate = "lr" if lr is None else f"{lr:g}"
     return usage.replace("{rule}", json.dumps(rule)).replace("{lr}", rate)
 
@@ -107,7 +111,7 @@ def _usage(winner: Mapping[str, Any], usage: str) -> list[Content]:
         tag("h3", "Use it"),
         tag(
             "div",
-            tag("div", tag("p", "As a file that needs torch alone", class_="note"),
+            tag("div", tag("p", "As a file that depends on torch only", class_="note"),
                 copyable(f"optsmith export {shell(text)} -o my_optimizer.py", "the command")),
             tag("div", tag("p", "Or with Optsmith installed", class_="note"),
                 copyable(python, "the Python code")),
@@ -117,7 +121,7 @@ def _usage(winner: Mapping[str, Any], usage: str) -> list[Content]:
 
 
 def winner_section(data: Mapping[str, Any], goal: Goal) -> Markup:
-    """Return the winner, or a sentence on why there is none."""
+    """Return the section of the winner, or a sentence that says why there is none."""
     winner, task = data.get("winner"), data.get("task") or {}
     title = "The rule it found" if data.get("finished") else "The best rule so far"
     if not winner:

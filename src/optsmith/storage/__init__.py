@@ -1,9 +1,9 @@
 """Storage of studies: a journal file or a database, on Optuna's storages."""
 
-from optsmith.storage._mark import Direction
+from optsmith.storage._mark import SCHEMA_KEY, Direction
 from optsmith.storage._place import list_studies
 from optsmith.storage._record import Record
 from optsmith.storage._store import Store
 from optsmith.storage._url import mask
 
-__all__ = ["Direction", "Record", "Store", "list_studies", "mask"]
+__all__ = ["SCHEMA_KEY", "Direction", "Record", "Store", "list_studies", "mask"]

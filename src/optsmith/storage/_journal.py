@@ -1,4 +1,4 @@
-"""A study as a file: one line of JSON an operation, which a kill at any byte leaves usable."""
+"""A study as a file with one line of JSON per operation, which stays usable after a kill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from optuna.storages import BaseStorage
 from optuna.storages.journal import BaseJournalBackend, JournalStorage
 
-from optsmith._errors import StudyError
+from optsmith._errors import OptsmithError, StudyError
+from optsmith._stored import damaged
 
 _BEGINNING = b'{"op_code":'  # of every line that Optuna writes
 _CREATE_STUDY = 0  # Optuna's code of the operation
@@ -51,7 +52,8 @@ class JournalFile(BaseJournalBackend):
                 if not line.endswith(b"\n") or (log is None and not file.read(1)):
                     return
                 if log is None:
-                    raise StudyError(f"{self._path} is damaged: line {number + 1} is not readable")
+                    problem = f"line {number + 1} is not an operation"
+                    raise damaged(f"the journal {self._path}", problem)
                 if number + 1 == len(self._starts):
                     self._starts.append(self._starts[number] + len(line))
                 if number >= log_number_from:
@@ -104,11 +106,16 @@ class JournalPlace:
             _check_beginning(self.path)
         if not read_only:
             self.path.open("ab").close()
-            repair(self.path)
         try:
-            return JournalStorage(JournalFile(self.path, read_only=read_only))
-        except (AssertionError, KeyError, TypeError, ValueError):  # all from replaying operations
-            raise StudyError(f"{self.path} is damaged: its operations make no sense") from None
+            storage = JournalStorage(JournalFile(self.path, read_only=read_only))
+        except (OptsmithError, OSError):
+            raise
+        except Exception as error:  # Optuna's replay of damaged operations can raise anything
+            problem = f"Optuna cannot replay it ({type(error).__name__})"
+            raise damaged(f"the journal {self.path}", problem) from None
+        if not read_only:
+            repair(self.path)
+        return storage
 
     def disconnect(self, storage: BaseStorage) -> None:
         """Do nothing: no file is kept open."""
@@ -136,7 +143,9 @@ def _begins_study(path: Path) -> bool:
             log = _parse(file.readline(_MAX_FIRST_LINE))
     except OSError:
         return False
-    return log is not None and log["op_code"] == _CREATE_STUDY and log["study_name"] == path.stem
+    return (
+        log is not None and log["op_code"] == _CREATE_STUDY and log.get("study_name") == path.stem
+    )
 
 
 def _check_beginning(path: Path) -> None:

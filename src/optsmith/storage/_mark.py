@@ -1,4 +1,4 @@
-"""Which studies of a storage are ours: those that carry the version of our schema."""
+"""Identification of Optsmith's studies in a storage, by the version of their schema."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from optuna.storages import BaseStorage
 from optuna.study import StudyDirection
 
 from optsmith._errors import StudyError
+from optsmith._stored import damaged
 
 Direction = Literal["minimize", "maximize"]
 
 SCHEMA_KEY = "optsmith:schema"
 SCHEMA = 2
-"""Version of what the attributes and trials of a study mean."""
+"""Version of the format of attributes and trials."""
 
 
 def find_marked(
     backend: BaseStorage, name: str, direction: Direction | None, *, read_only: bool
 ) -> optuna.Study | None:
-    """Return a study of ours; None if there is none of that name.
+    """Return a study of Optsmith's; None if there is no study of that name.
 
     Raises:
-        StudyError: It is not ours, made by another version, or of the other direction.
+        StudyError: It was made by another program or an incompatible version, or has the other
+            direction.
     """
     try:
         study = optuna.load_study(study_name=name, storage=backend)
@@ -33,13 +35,15 @@ def find_marked(
     if schema is None:
         if study.user_attrs or study.get_trials(deepcopy=False):
             raise StudyError(f'study "{name}" was not made by Optsmith: choose another --study')
-        # A kill between the two operations that make a study leaves an empty one without mark.
+        # A kill between the two operations that create a study leaves an empty study without mark.
         if read_only:
             return None
+    elif type(schema) is not int:
+        raise damaged(f'the study "{name}"', f"its schema is {schema!r:.40}, not an integer")
     elif schema < SCHEMA:
         raise StudyError(
             f'study "{name}" was made by an older Optsmith (schema {schema}, here {SCHEMA}): read'
-            " it with the version that made it, or begin a new one under another --study"
+            " it with the version that made it, or choose another --study"
         )
     elif schema > SCHEMA:
         raise StudyError(
@@ -49,7 +53,7 @@ def find_marked(
     found = direction_of(study)
     if direction not in (None, found):
         raise StudyError(
-            f'study "{name}" is there to {found} scores, not to {direction} them:'
+            f'study "{name}" is set to {found} scores, not to {direction} them:'
             " choose another --study"
         )
     if schema is None:
@@ -58,17 +62,17 @@ def find_marked(
 
 
 def create_marked(backend: BaseStorage, name: str, direction: Direction | None) -> optuna.Study:
-    """Return a new study of ours."""
+    """Create a study."""
     study = optuna.create_study(
         storage=backend,
         study_name=name,
         direction=direction or "minimize",
-        load_if_exists=True,  # another machine may have been first
+        load_if_exists=True,  # another machine may have created it
     )
     study.set_user_attr(SCHEMA_KEY, SCHEMA)
     return study
 
 
 def direction_of(study: optuna.Study) -> Direction:
-    """Return which scores are good in a study."""
+    """Return whether a study minimizes or maximizes its scores."""
     return "maximize" if study.directions == [StudyDirection.MAXIMIZE] else "minimize"

@@ -1,4 +1,4 @@
-"""One finished evaluation, as a record of ours and as a trial of Optuna's."""
+"""A finished evaluation as a record, and its conversion to and from an Optuna trial."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from optuna.distributions import FloatDistribution, IntDistribution
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from optsmith._errors import StudyError
+from optsmith._stored import damaged, read
 
 State = Literal["ok", "pruned", "failed"]
 
 CURVE_POINTS = 20
-"""How many points of a curve are kept as intermediate values."""
+"""Points of a curve that are stored as intermediate values."""
 
-# Fixed, because Optuna wants every trial of a study to have the same.
+# Fixed, because Optuna requires the same distributions in all trials of a study.
 _DISTRIBUTIONS: dict[str, FloatDistribution | IntDistribution] = {
     "lr": FloatDistribution(1e-12, 1e6, log=True),
     "length": IntDistribution(1, 1000),
@@ -38,22 +39,22 @@ _TO_STATE: dict[TrialState, State] = {
 
 @dataclass(frozen=True)
 class Record:
-    """One finished evaluation, and what was asked for.
+    """A finished evaluation and the candidate that it belongs to.
 
     Attributes:
-        candidate: The searcher's name for the candidate; with the fidelity, it names the record.
+        candidate: Id of the candidate; candidate and fidelity identify the record.
         rule: Text of the rule.
-        fidelity: Share of the run's length that was asked for.
-        block: Block of selection seeds that was asked for.
-        fixed_lr: Learning rate that was asked for; None when it was tuned.
-        phase: The part of the search that it belongs to.
-        state: What Optuna shows: complete, pruned or failed. An `ok` without a finite score is
-            read back as `failed`.
-        score: The score; None when there is none or it is not finite, and always when failed.
+        fidelity: Fidelity of the candidate.
+        block: Block of selection seeds of the candidate.
+        fixed_lr: Fixed learning rate of the candidate; None if it was tuned.
+        phase: Part of the search that the candidate belongs to.
+        state: State of the Optuna trial: complete, pruned or failed. An `ok` without a finite score
+            is read back as `failed`.
+        score: The score; None if failed or not finite.
         lr: The best learning rate.
         length: Length of the rule.
-        curve: Step and value of the signal; a store keeps at most 20 points, all finite.
-        data: The whole evaluation as JSON; a store keeps what is not a finite number as None.
+        curve: Step and value of the signal; at most 20 points are stored, all finite.
+        data: The whole evaluation as JSON; numbers that are not finite are stored as None.
     """
 
     candidate: str
@@ -71,22 +72,22 @@ class Record:
 
     @property
     def key(self) -> tuple[str, float]:
-        """Candidate and fidelity, which name the record."""
+        """Candidate and fidelity, which identify the record."""
         return self.candidate, self.fidelity
 
 
-_ASKED = ("candidate", "rule", "fidelity", "block", "fixed_lr", "phase")
+_CANDIDATE = ("candidate", "rule", "fidelity", "block", "fixed_lr", "phase")
 
 
 def to_trial(record: Record) -> FrozenTrial:
-    """Return a record as a trial that one operation can add.
+    """Return a record as a trial, which is added in one operation.
 
     Raises:
         StudyError: Its data cannot be written as JSON.
     """
     score = record.score if record.score is not None and math.isfinite(record.score) else None
     failed = record.state == "failed" or (record.state == "ok" and score is None)
-    attributes: dict[str, Any] = {name: getattr(record, name) for name in _ASKED}
+    attributes: dict[str, Any] = {name: getattr(record, name) for name in _CANDIDATE}
     what = f"the evaluation of candidate {record.candidate}"
     attributes["evaluation"] = plain(record.data, what)
     parameters: dict[str, Any] = {}
@@ -94,7 +95,7 @@ def to_trial(record: Record) -> FrozenTrial:
         if value is None or not math.isfinite(value):
             continue
         fits = _DISTRIBUTIONS[name].low <= value <= _DISTRIBUTIONS[name].high
-        # What a parameter cannot hold is an attribute; a plot goes without it.
+        # Values outside of a distribution are stored as attributes; plots do not show them.
         (parameters if fits else attributes)[name] = value
     trial = create_trial(
         state=TrialState.FAIL if failed else _TO_TRIAL[record.state],
@@ -108,28 +109,37 @@ def to_trial(record: Record) -> FrozenTrial:
     return trial
 
 
-def from_trial(trial: FrozenTrial) -> Record | None:
-    """Return the record in a trial; None if it is not one of ours."""
+def from_trial(trial: FrozenTrial, study: str) -> Record | None:
+    """Return the record in a trial; None for a trial that is not one of ours.
+
+    Args:
+        trial: The trial.
+        study: Which study it belongs to, for messages.
+
+    Raises:
+        StudyError: The record is damaged.
+    """
+    what = f"the record of trial {trial.number} of {study}"
     attributes = trial.user_attrs
-    if trial.state not in _TO_STATE or "candidate" not in attributes:
+    if not isinstance(attributes, Mapping):
+        raise damaged(what, "its attributes are not an object")
+    if trial.state not in _TO_STATE or not {"candidate", "evaluation"} & set(attributes):
         return None
-    values = {**attributes, **trial.params}
-    return Record(
-        **{name: attributes[name] for name in _ASKED},
-        state=_TO_STATE[trial.state],
-        score=trial.value,
-        lr=values.get("lr"),
-        length=values["length"],
-        curve=tuple(sorted(trial.intermediate_values.items())),
-        data=attributes["evaluation"],
-    )
+    stored = {"lr": None, **attributes, **trial.params}
+    values = {name: stored[name] for name in (*_CANDIDATE, "lr", "length") if name in stored}
+    if "evaluation" in attributes:
+        values["data"] = attributes["evaluation"]
+    values["state"] = _TO_STATE[trial.state]
+    values["score"] = trial.values[0] if isinstance(trial.values, list) and trial.values else None
+    values["curve"] = [[step, value] for step, value in sorted(trial.intermediate_values.items())]
+    return read(Record, values, what)
 
 
 def plain(value: Any, what: str) -> Any:
-    """Return a copy of `value` as JSON has it, with None for what is not a finite number.
+    """Return a copy of `value` as JSON has it, with None for numbers that are not finite.
 
     Raises:
-        StudyError: JSON has no word for something in it; the message begins with `what`.
+        StudyError: It cannot be represented in JSON; the message begins with `what`.
     """
     try:
         return json.loads(json.dumps(value), parse_constant=lambda _: None)
@@ -146,6 +156,6 @@ def _thinned(curve: tuple[tuple[int, float], ...]) -> dict[int, float]:
 
 
 def _set_duration(trial: FrozenTrial, seconds: Any) -> None:
-    """Date the trial's begin back, for Optuna's plots of time."""
+    """Set the start of a trial to its end minus its duration, for Optuna's plots of time."""
     if isinstance(seconds, int | float) and 0 <= seconds < 1e8 and trial.datetime_complete:
         trial.datetime_start = trial.datetime_complete - timedelta(seconds=seconds)

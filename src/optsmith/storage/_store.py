@@ -137,13 +137,18 @@ class Store:
         self._submit(self._write, to_trial(record))
 
     def records(self) -> list[Record]:
-        """Return all records in the order of writing; of equal candidate and fidelity, the first.
+        """Return all records in the order of writing; of records with equal keys, the first.
 
-        The order says nothing about the search: evaluations may finish in any order.
+        The order does not depend on the search: evaluations may finish in any order.
+
+        Raises:
+            StudyError: A record is damaged.
         """
         found: dict[tuple[str, float], Record] = {}
-        for record in filter(None, map(from_trial, self._do(self._trials))):
-            found.setdefault(record.key, record)
+        for trial in self._do(self._trials):
+            record = from_trial(trial, self._here)
+            if record is not None:
+                found.setdefault(record.key, record)
         return list(found.values())
 
     def flush(self) -> None:

@@ -3,6 +3,7 @@
 from optsmith.storage import Store, list_studies, mask
 from optsmith.study._context import FINAL, SEARCH, Context, Job, evaluate_all, prepare, run_job
 from optsmith.study._evaluate import evaluate
+from optsmith.study._finding import Finding
 from optsmith.study._observer import Observer
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
@@ -17,6 +18,7 @@ __all__ = [
     "SEARCH",
     "SIDE_BY_SIDE",
     "Context",
+    "Finding",
     "Job",
     "Observer",
     "Recorder",

@@ -1,4 +1,4 @@
-"""A look at the task before anything is searched."""
+"""Identification of a task by its first training signal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ STEPS = 2
 def first_signal(task: Task, protocol: Protocol, device: str) -> float:
     """Return the signal of two steps of plain descent with a tiny learning rate.
 
-    It shows at once that the task runs, and tells one task from another: a study goes on only with
-    the model and data that it was made with.
+    It shows that the task runs, and identifies its model and data: a study is resumed only with
+    the model and data that it was created with.
 
     Raises:
-        TaskError: The task fails, or gives nothing to score.
+        TaskError: The task fails, or its signal is not finite.
     """
     run = Run(
         Rule.parse("g"),
@@ -46,10 +46,10 @@ def first_signal(task: Task, protocol: Protocol, device: str) -> float:
 
 
 def check_signal(now: float, before: float, study: str) -> None:
-    """Check that the task is the one that a study was made with.
+    """Check that a task is the one that a study was created with.
 
     Raises:
-        StudyError: Its first signal is another.
+        StudyError: Its first signal differs.
     """
     if not abs(now - before) <= 1e-3 * abs(before):
         raise StudyError(
@@ -59,15 +59,14 @@ def check_signal(now: float, before: float, study: str) -> None:
 
 
 def stacking_of(
-    task: Task, device: str, stack: int | None, about: Mapping[str, Any] | None = None
+    task: Task, device: str, stack: int | None, stored: Mapping[str, Any] | None = None
 ) -> Stacking:
-    """Return which runs are trained together: as a study has it, or as it is chosen now.
+    """Return which runs are trained together: as stored in a study, or chosen now.
 
     Args:
         task: The task.
         device: Where it is trained.
         stack: Copies per stack; None: chosen by the model's size.
-        about: What a study says of its task.
+        stored: What a study has stored.
     """
-    kept = (about or {}).get("stacking")
-    return Stacking(**kept) if kept else choose_stacking(task, torch.device(device), stack)
+    return Stacking(**stored) if stored else choose_stacking(task, torch.device(device), stack)

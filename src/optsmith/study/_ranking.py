@@ -1,4 +1,4 @@
-"""Which evaluations of a search are the best."""
+"""Ranking of the evaluations of a search."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from optsmith.task import Objective
 def ranked(
     entries: Iterable[tuple[float, float | None, Evaluation]], objective: Objective
 ) -> list[Evaluation]:
-    """Return the accepted evaluations, best first; the earlier of equals.
+    """Return the accepted evaluations, best first; of equal scores, the earlier one first.
 
-    Only those at the highest fidelity count, since scores of runs of another length cannot be
-    compared. A rule appears once: scored on several blocks of seeds, it is ranked by the mean; at
-    several fixed learning rates, by the best.
+    Only evaluations at the highest fidelity are ranked, because scores of runs of different lengths
+    cannot be compared. A rule appears once: with several blocks of seeds, it is ranked by the mean;
+    with several fixed learning rates, by the best of them.
 
     Args:
         entries: Fidelity, fixed learning rate and evaluation of each candidate, in order.

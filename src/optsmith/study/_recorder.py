@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import asdict
 
 from optsmith._errors import StudyError
 from optsmith.evaluation import Evaluation, Status
 from optsmith.searchers import Candidate, Outcome, Searcher
 from optsmith.storage import Record, Store
+from optsmith.study._attributes import SUMMARY, Summary
 from optsmith.study._observer import Observer
 from optsmith.study._study import final_key
 from optsmith.study._tally import Tally
@@ -18,32 +19,32 @@ _STATES = {Status.OK: "ok", Status.EARLY_STOPPED: "pruned", Status.REJECTED: "pr
 
 
 class Recorder:
-    """Makes evaluations durable, finds those that are, and tells an observer what happens.
+    """Stores evaluations, returns stored ones, and notifies an observer.
 
     Args:
-        store: The store.
-        searcher: The search, for its summary.
-        tally: Counts what is told.
-        observer: Is told of everything.
+        store: The store, whose data has been checked.
+        searcher: The searcher, for its summary.
+        tally: Counts the outcomes.
+        observer: Is notified of progress.
     """
 
     def __init__(self, store: Store, searcher: Searcher, tally: Tally, observer: Observer) -> None:
         self.store, self.searcher, self.tally, self.observer = store, searcher, tally, observer
         self._known = {record.key: record for record in store.records()}
         self._compared: list[str] | None = None
-        self._before = store.attrs.get("summary", {}).get("seconds", 0.0)
+        self._before = store.attrs.get(SUMMARY, {}).get("seconds") or 0.0
         self._start = time.perf_counter()
 
     @property
     def count(self) -> int:
-        """How many evaluations the store had from the start."""
+        """Number of evaluations that the store had at the start."""
         return len(self._known)
 
     def known(self, candidate: Candidate) -> Evaluation | None:
-        """Return the recorded evaluation of a candidate.
+        """Return the stored evaluation of a candidate; None if there is none.
 
         Raises:
-            StudyError: Something else was asked for under the same name.
+            StudyError: The stored candidate of that name is another rule, learning rate or block.
         """
         record = self._known.get(candidate.key)
         if record is None:
@@ -52,15 +53,15 @@ class Recorder:
         now = _asked(str(candidate.rule), candidate.block, candidate.lr)
         if before != now:
             raise StudyError(
-                f"the study {self.store.name} cannot be continued: its candidate {candidate.id} was"
-                f" {before}, and now the search asks for {now}, so the searcher or a library that"
-                " it computes with has changed; use the versions and the kind of machine that"
-                " began the study, or give another --study"
+                f"the study {self.store.name} cannot be resumed: its candidate {candidate.id} was"
+                f" {before}, but now the search asks for {now}, so the searcher or a library that"
+                " it uses has changed; use the versions and the kind of machine that"
+                " created the study, or give another --study"
             )
         return Evaluation.from_json(record.data)
 
     def record(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        """Make an evaluation durable, without waiting for it."""
+        """Store an evaluation, without waiting until it is written."""
         self.store.add(
             Record(
                 candidate=candidate.id,
@@ -79,12 +80,12 @@ class Recorder:
         )
 
     def told(self, candidate: Candidate, outcome: Outcome) -> None:
-        """Count a candidate that has been told."""
+        """Count the outcome of a candidate."""
         self.tally.add(candidate, outcome)
         self.observer.told(candidate, outcome)
 
     def noted(self, lines: Iterable[str]) -> None:
-        """Keep what the search knows at each of its decisions, for reports on the way."""
+        """Store the summary at a decision of the searcher, for reports of running searches."""
         self.save()
         for line in lines:
             self.observer.noted(line)
@@ -95,33 +96,31 @@ class Recorder:
         return [recipe for recipe in recipes if final_key(recipe) not in there]
 
     def record_final(self, evaluation: Evaluation) -> None:
-        """Make a final evaluation durable."""
+        """Store a final evaluation."""
         self.store.set_attr(final_key(evaluation.recipe), evaluation.to_json())
         self.observer.compared(evaluation)
 
     def finish(self, compared: list[str]) -> None:
-        """Note that the search got to its end, with these recipes compared."""
+        """Mark the search as finished, with these recipes compared."""
         self._compared = compared
 
     def save(self) -> None:
-        """Write what only the search knows: its summary, and draws that were not trained."""
+        """Store the summary of the search."""
+        summary = Summary(
+            finished=self._compared is not None,
+            compared=None if self._compared is None else tuple(self._compared),
+            seconds=self._before + time.perf_counter() - self._start,
+            counts=self.tally.total(),
+            searcher=self.searcher.summary(),
+            log=tuple(self.searcher.log),
+            evaluated=tuple(candidate.key for candidate, _ in self.tally.evaluated),
+        )
         self.store.flush()
-        self.store.set_attr("summary", self._summary())
-
-    def _summary(self) -> dict[str, Any]:
-        return {
-            "finished": self._compared is not None,
-            "compared": self._compared,
-            "seconds": self._before + time.perf_counter() - self._start,
-            "counts": self.tally.to_json(),
-            "searcher": self.searcher.summary(),
-            "log": list(self.searcher.log),
-            "evaluated": [list(candidate.key) for candidate, _ in self.tally.evaluated],
-        }
+        self.store.set_attr(SUMMARY, asdict(summary))
 
 
 def _asked(rule: str, block: int, lr: float | None) -> str:
-    """Return in words what an evaluation is of."""
+    """Return a description of what is evaluated."""
     rate = "" if lr is None else f" with learning rate {lr!r}"
     seeds = f" on block {block} of the seeds" if block else ""
     return f"{rule}{rate}{seeds}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from optsmith._errors import StudyError
 from optsmith._version import __version__
 from optsmith.execution import Executor
 from optsmith.optim import Baseline
@@ -18,7 +19,8 @@ from optsmith.rules import definitions
 from optsmith.screening import Screen
 from optsmith.searchers import Searcher, find_searcher, option_fields, read_options, searchers
 from optsmith.space import Space, spaces
-from optsmith.storage import Store
+from optsmith.storage import SCHEMA_KEY, Store
+from optsmith.study._attributes import ABOUT, SETTINGS, About, StoredMetric
 from optsmith.study._context import FINAL, SEARCH, Context, evaluate_all, prepare, run_job
 from optsmith.study._executor import choose_executor
 from optsmith.study._identity import check_signal, first_signal, stacking_of
@@ -28,7 +30,7 @@ from optsmith.study._runner import Runner
 from optsmith.study._settings import Settings, space_hash
 from optsmith.study._study import Study
 from optsmith.study._tally import Tally
-from optsmith.task import Preset, Protocol, Task, check_device, find_task, metrics_to_json
+from optsmith.task import Preset, Protocol, Task, check_device, find_task
 from optsmith.training import Stacking
 
 SIDE_BY_SIDE = 4
@@ -167,31 +169,45 @@ def _options(
 
 
 def _begin(store: Store, settings: Settings, task: Task, signal: float) -> Stacking:
-    """Write down what the study is about, or check that it is about the same.
+    """Store settings and facts about the task, or check that they are those of the study.
 
-    Returns which runs are trained together, which must not change on the way.
+    Returns which runs are trained together, which is the same in all sessions of a study.
     """
-    stored = store.attrs
-    if "settings" in stored:
-        settings.check_continues(stored["settings"], store.name)
-        check_signal(signal, stored["about"]["first_signal"], store.name)
-        stacking = stacking_of(task, settings.device, settings.stack, stored["about"])
+    if SETTINGS in store.attrs:
+        before = Study(store)  # checks all data of the study before anything is written
+        settings.check_continues(before.settings, store.name)
+        check_signal(signal, before.about["first_signal"], store.name)
+        stacking = stacking_of(task, settings.device, settings.stack, before.about["stacking"])
     else:
+        # A search that was killed at its very start may have left the first of two attributes.
+        others = [key for key in store.attrs if key not in (SCHEMA_KEY, ABOUT)]
+        if others or store.records():
+            raise StudyError(
+                f"the study {store.name} in {store.location} has data, but not the settings of a"
+                " search: give another --study"
+            )
         stacking = stacking_of(task, settings.device, settings.stack)
-        about = {
-            "description": task.description,
-            "applied": task.applied,
-            "usage": task.usage,
-            "objective": asdict(task.objective),
-            "metrics": metrics_to_json(task.metrics),
-            "first_signal": signal,
-            "stacking": asdict(stacking),
-            "versions": _versions(),
-            "created": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        }
-        store.set_attr("about", about)
-    store.set_attr("settings", settings.to_json())
+        store.set_attr(ABOUT, _about(task, signal, stacking).to_json())
+    store.set_attr(SETTINGS, settings.to_json())
     return stacking
+
+
+def _about(task: Task, signal: float, stacking: Stacking) -> About:
+    return About(
+        description=task.description,
+        applied=task.applied,
+        usage=task.usage,
+        source=task.source,
+        objective=task.objective,
+        metrics={
+            name: StoredMetric(unit=m.unit, direction=m.direction, secondary=m.secondary)
+            for name, m in task.metrics.items()
+        },
+        first_signal=signal,
+        stacking=stacking,
+        versions=_versions(),
+        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    )
 
 
 def _versions() -> dict[str, str]:

@@ -3,82 +3,101 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from optsmith._errors import StudyError
+from optsmith._stored import read
 from optsmith.evaluation import Evaluation
 from optsmith.rules import definitions, operators
 from optsmith.storage import Store
+from optsmith.study._attributes import SETTINGS
 from optsmith.study._identity import check_signal, first_signal, stacking_of
 from optsmith.study._settings import check_definitions
-from optsmith.study._study import final_key
+from optsmith.study._study import final_evaluations, final_key
 from optsmith.task import Protocol, Task
 from optsmith.training import Stacking
 
 _EVALUATES = "evaluates"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Evaluates:
+    """The attribute of a study of comparisons: what determines its evaluations."""
+
+    settings: Mapping[str, Any]
+    definitions: Mapping[str, str]
+    first_signal: float
+    stacking: Stacking
+
+
 class TableRecorder:
-    """Keeps the rows of a comparison in a study of their own, and finds them again.
+    """Stores the rows of a comparison in a study of their own, and returns stored rows.
 
     Args:
-        store: The study's store; None keeps nothing.
+        store: The study's store; None stores nothing.
+
+    Raises:
+        StudyError: The study is damaged.
     """
 
     def __init__(self, store: Store | None) -> None:
         self.store = store
         self._attrs = store.attrs if store else {}
+        of = f"of the study {store.name} in {store.location}" if store else ""
+        self._known = final_evaluations(self._attrs, of)
+        found = self._attrs.get(_EVALUATES)
+        what = f'the attribute "{_EVALUATES}" {of}'
+        self._before = None if found is None else read(_Evaluates, found, what)
 
     def begin(self, task: Task, protocol: Protocol, device: str, stack: int | None) -> Stacking:
-        """Write down what is evaluated, or check that it is the same as before.
+        """Store what is evaluated, or check that it is the same as before.
 
-        Returns which runs are trained together, which must not change on the way.
+        Returns which runs are trained together, which is the same in all sessions of a study.
 
         Raises:
-            StudyError: It is not, or the study is that of a search.
+            StudyError: It differs, or the study is that of a search.
         """
         if self.store is None:
             return stacking_of(task, device, stack)
         name = self.store.name
-        if "settings" in self._attrs:
+        if SETTINGS in self._attrs:
             raise StudyError(f"the study {name} is that of a search: give another --study")
         signal = first_signal(task, protocol, device)
         settings = _settings(task, protocol, device, stack)
-        before = self._attrs.get(_EVALUATES)
+        before = self._before
         if before is None:
-            stacking = stacking_of(task, device, stack)
-            found = {
-                "settings": settings,
-                "definitions": definitions(operators.values()),
-                "first_signal": signal,
-                "stacking": asdict(stacking),
-            }
-            self.store.set_attr(_EVALUATES, found)
-            return stacking
+            found = _Evaluates(
+                settings=settings,
+                definitions=definitions(operators.values()),
+                first_signal=signal,
+                stacking=stacking_of(task, device, stack),
+            )
+            self.store.set_attr(_EVALUATES, asdict(found))
+            return found.stacking
         for key, value in settings.items():
-            if before["settings"].get(key) != value:
+            if before.settings.get(key) != value:
                 raise StudyError(
-                    f"the study {name} was made with {key} {before['settings'].get(key)}, not"
+                    f"the study {name} was made with {key} {before.settings.get(key)}, not"
                     f" {value}: give what it was made with, or another --study"
                 )
-        check_definitions(definitions(operators.values()), before["definitions"], name)
-        check_signal(signal, before["first_signal"], name)
-        return stacking_of(task, device, stack, before)
+        check_definitions(definitions(operators.values()), before.definitions, name)
+        check_signal(signal, before.first_signal, name)
+        return before.stacking
 
     def known(self, recipe: str) -> Evaluation | None:
-        """Return the evaluation of a recipe that was there from the start."""
-        data = self._attrs.get(final_key(recipe))
-        return None if data is None else Evaluation.from_json(data)
+        """Return the evaluation of a recipe that was stored at the start; None without one."""
+        return self._known.get(recipe)
 
     def keep(self, evaluation: Evaluation) -> None:
-        """Make an evaluation durable."""
+        """Store an evaluation."""
         if self.store is not None:
             self.store.set_attr(final_key(evaluation.recipe), evaluation.to_json())
 
 
 def _settings(task: Task, protocol: Protocol, device: str, stack: int | None) -> dict[str, Any]:
-    """Return what decides an evaluation, as JSON has it."""
+    """Return the settings that determine an evaluation, as plain data."""
     stage = protocol.final_stage
     names = ("steps", "tune_steps", "seeds", "lrs", "lr_search", "early_stop", "extend_grid")
     found = {name: getattr(stage, name) for name in names}

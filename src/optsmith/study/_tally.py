@@ -1,10 +1,10 @@
-"""What a search has found so far: every draw in exactly one counter."""
+"""Counts of a search so far; each draw is in exactly one counter."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from optsmith.evaluation import Evaluation, Status
 from optsmith.searchers import Candidate, Outcome
@@ -14,13 +14,40 @@ from optsmith.task import Objective
 ACCEPTED = "accepted"
 
 
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Number of draws by outcome.
+
+    Attributes:
+        drawn: All draws.
+        accepted: Evaluated, with a score better than the threshold.
+        duplicate: Equal to a rule that was evaluated before.
+        rejected: Evaluated, with a score that is not better than the threshold.
+        early_stopped: Evaluated, and stopped early at every learning rate.
+        diverged: Evaluated, without a finite score.
+        failed: Evaluated, and ended by an error.
+        timed_out: Evaluated, and ended by the time limit.
+        refused: Refused by the screen, by reason.
+    """
+
+    drawn: int
+    accepted: int
+    duplicate: int
+    rejected: int
+    early_stopped: int
+    diverged: int
+    failed: int
+    timed_out: int
+    refused: Mapping[str, int]
+
+
 @dataclass
 class Tally:
-    """Counts, and the evaluations in the order in which they were told.
+    """Counters, and the evaluations in the order in which they were told.
 
     Attributes:
         objective: What is better.
-        counts: Draws by what became of them; refused ones are counted by reason as well.
+        counts: Draws by outcome.
         refused: Refused draws by reason.
         evaluated: Every evaluation with its candidate.
     """
@@ -48,12 +75,8 @@ class Tally:
         entries = ((c.fidelity, c.lr, evaluation) for c, evaluation in self.evaluated)
         return ranked(entries, self.objective)[:count]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the counters as plain data."""
-        kinds = ("duplicate", *(s.value for s in Status if s is not Status.OK))
-        return {
-            "drawn": self.drawn,
-            ACCEPTED: self.counts[ACCEPTED],
-            **{kind: self.counts[kind] for kind in kinds},
-            "refused": dict(self.refused.most_common()),
-        }
+    def total(self) -> Counts:
+        """Return the counters as data."""
+        kinds = (ACCEPTED, "duplicate", *(s.value for s in Status if s is not Status.OK))
+        refused = dict(self.refused.most_common())
+        return Counts(drawn=self.drawn, refused=refused, **{k: self.counts[k] for k in kinds})

@@ -1,0 +1,99 @@
+"""The attributes of a study: what a search stores besides its evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from optsmith._stored import read
+from optsmith.storage import Direction
+from optsmith.study._tally import Counts
+from optsmith.task import Metric, Objective
+from optsmith.training import Stacking
+
+SETTINGS, ABOUT, SUMMARY, FINAL = "settings", "about", "summary", "final:"
+"""Names of the attributes; final evaluations have a hash of the recipe after the prefix."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMetric:
+    """A metric without its name and function."""
+
+    unit: str
+    direction: Direction
+    secondary: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """Facts about the task and the machine, stored when a study is created.
+
+    Attributes:
+        description: The task in one line.
+        applied: What a training step does with the rule's value.
+        usage: Code that uses a rule; empty: the code of an optimizer.
+        source: How a command names the task; empty: it was made in Python.
+        objective: What a score is.
+        metrics: Declared metrics of the task, by name.
+        first_signal: Identifies the model and the data; see `first_signal`.
+        stacking: Which runs are trained together.
+        versions: Versions of Optsmith, Python and torch, and the kind of machine.
+        created: Date and time.
+    """
+
+    description: str
+    applied: str
+    usage: str
+    source: str
+    objective: Objective
+    metrics: Mapping[str, StoredMetric]
+    first_signal: float
+    stacking: Stacking
+    versions: Mapping[str, str]
+    created: str
+
+    @classmethod
+    def from_json(cls, data: Any, what: str) -> About:
+        """Return what `to_json` wrote.
+
+        Raises:
+            StudyError: The data is damaged.
+        """
+        if isinstance(data, Mapping):
+            data = {"source": "", **data}  # studies of earlier versions do not have it
+        return read(cls, data, what)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the facts as plain data."""
+        return asdict(self)
+
+    def declared_metrics(self) -> dict[str, Metric]:
+        """Return the metrics, by name."""
+        return {
+            name: Metric(name, None, m.unit, m.direction, m.secondary)
+            for name, m in self.metrics.items()
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """State of a search, stored at each decision of the searcher and at the end.
+
+    Attributes:
+        finished: Whether the search reached its end.
+        compared: Recipes of the final evaluation; None before the end.
+        seconds: Time spent, over all sessions.
+        counts: Number of candidates by outcome.
+        searcher: The searcher's own summary.
+        log: The searcher's decisions, one line each.
+        evaluated: Candidate and fidelity of each evaluation that was told, in order.
+    """
+
+    finished: bool
+    compared: tuple[str, ...] | None
+    seconds: float
+    counts: Counts
+    searcher: Mapping[str, Any]
+    log: tuple[str, ...]
+    evaluated: tuple[tuple[str, float], ...]
