@@ -1,4 +1,4 @@
-"""The tree search against cases worked out by hand."""
+"""The tree search, compared with cases computed by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tree(space, budget, seed=0, direction="minimize", **options):
 
 
 def drive(searcher, outcomes):
-    """Tell each candidate what `outcomes` makes of it; return the candidates."""
+    """Tell each candidate its outcome, and return the candidates."""
     told = []
     while asked := searcher.ask(1):
         (candidate,) = asked
@@ -25,7 +25,7 @@ def drive(searcher, outcomes):
 
 
 def index(candidate):
-    """Return level and index, which the ids of this searcher begin with."""
+    """Return level and index from the start of an id."""
     level, _, number = candidate.id.partition(" ")[0].partition(":")
     return int(level), int(number)
 
@@ -36,8 +36,8 @@ def first(candidate):
 
 
 def test_a_level_goes_to_the_child_with_the_best_mean():
-    # Rules that begin with a sum score 1 and 3, negations 1.5, inputs 0: the best mean of those
-    # that can be descended to is the negations', though a sum has the best single score.
+    # Sums score 1 and 3, negations 1.5, inputs 0. Inputs are complete rules, so negations have the
+    # best mean of the children that can be chosen, although a sum has the best single score.
     scores = {"add": [1.0, 3.0], "neg": [1.5], "g": [0.0], "m1": [0.0]}
     seen = dict.fromkeys(scores, 0)
 
@@ -64,7 +64,7 @@ def test_a_level_goes_to_the_child_with_the_best_mean():
     assert below
     assert all(str(c.rule).startswith("-") for c in below)
     assert {c.phase for c in below} == {"level 2"}
-    assert searcher.log[0] == "level 1: 5 accepted; on to -?"
+    assert searcher.log[0] == "level 1: 5 accepted; descends to -?"
     assert searcher.summary() == {"decisions": [d.to_json() for d in searcher.decisions]}
 
 
@@ -139,7 +139,7 @@ def test_a_search_ends_at_its_most_evaluations():
 
 
 def test_draws_are_the_candidate_s_own():
-    """What was told of one candidate does not move the next."""
+    """The outcome of one candidate does not affect the next draw."""
     one, two = (tree(spaces["paper"], budget=100, seed=4) for _ in range(2))
     for _ in range(20):
         (a,), (b,) = one.ask(1), two.ask(1)
@@ -149,7 +149,7 @@ def test_draws_are_the_candidate_s_own():
 
 
 def test_an_id_below_the_root_names_the_node():
-    """With a larger budget a level may go elsewhere; a recorded id must not mean another rule."""
+    """With a larger budget a level may explore another node; an id must identify one rule."""
 
     def outcome(good):
         return lambda c: Outcome("accepted", c.id, 0.0 if first(c) == good else 1.0)

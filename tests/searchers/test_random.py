@@ -70,7 +70,10 @@ def test_rungs_promote_the_best_to_longer_runs():
     assert ids[0.3] == [f"0:{i}" for i in range(10)]
     assert ids[1.0] == [f"0:{i}" for i in range(3)]
     assert [c.phase for c in told[::20]] == ["rung 10 %", "rung 10 %", "rung 100 %"]
-    assert searcher.log == ["rung 10 %: 10 go on to rung 30 %", "rung 30 %: 3 go on to rung 100 %"]
+    assert searcher.log == [
+        "rung 10 %: 10 promoted to rung 30 %",
+        "rung 30 %: 3 promoted to rung 100 %",
+    ]
 
 
 def test_what_is_not_accepted_is_not_promoted():

@@ -1,4 +1,4 @@
-"""Successive halving as a part of its own."""
+"""Successive halving over fidelities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of searchers, their options, and where they are found."""
+"""The contract of searchers, their options, and their registry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from optsmith.searchers import (
     read_options,
     searchers,
 )
-from optsmith.testing import check_searcher
+from optsmith.testing import _searchers, check_searcher
 
 G = Rule.parse("g")
 PAPER = spaces["paper"]
@@ -40,7 +40,7 @@ def test_rungs_keep_it_too(rungs):
 
 
 class Plain(Searcher):
-    """Draws its budget, and nothing else."""
+    """Draws as many candidates as its budget."""
 
     asked = 0
 
@@ -87,7 +87,7 @@ class Endless(Plain):
 
 
 class SharedState(Plain):
-    """Remembers across searches, so that a replay differs."""
+    """Keeps state across searches, so that a replay differs."""
 
     seen = 0
 
@@ -122,16 +122,17 @@ class NotPlain(Plain):
     ("kind", "says"),
     [
         (SameIds, "same id"),
-        (DependsOnN, "ahead changes the candidates"),
-        (DependsOnAhead, "ahead changes the candidates"),
+        (DependsOnN, "at a time changes the candidates"),
+        (DependsOnAhead, "at a time changes the candidates"),
         (TooMany, "more candidates than were asked for"),
-        (Endless, "never ends"),
+        (Endless, "does not end"),
         (SharedState, "changes the candidates"),
         (Wasteful, "became obsolete"),
-        (TwoRules, "an id names two rules"),
+        (TwoRules, "two rules have the same id"),
     ],
 )
-def test_the_suite_notices(kind, says):
+def test_the_suite_notices(kind, says, monkeypatch):
+    monkeypatch.setattr(_searchers, "MOST_CANDIDATES", 2000)
     with pytest.raises(AssertionError, match=says):
         check_searcher(lambda budget, seed: kind(PAPER, budget, seed))
 
@@ -148,10 +149,10 @@ def test_the_suite_accepts_the_simplest_searcher_and_wants_its_summary_plain():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"fidelity": 0.0}, "a fidelity lies between 0 and 1, not at 0"),
-        ({"fidelity": 1.5}, "not at 1.5"),
-        ({"fidelity": float("nan")}, "not at nan"),
-        ({"block": -1}, "blocks of seeds count from 0"),
+        ({"fidelity": 0.0}, "fidelity must be above 0 and at most 1, not 0"),
+        ({"fidelity": 1.5}, "at most 1, not 1.5"),
+        ({"fidelity": float("nan")}, "at most 1, not nan"),
+        ({"block": -1}, "block must be at least 0, not -1"),
         ({"lr": 0.0}, "positive and finite, not 0"),
         ({"lr": float("inf")}, "positive and finite, not inf"),
     ],
@@ -201,13 +202,13 @@ def test_options_are_read_from_values_and_texts():
     [
         ({"cuont": 1}, 'the search algorithm mine has no option "cuont"; did you mean "count"?'),
         ({"zzz": 1}, 'no option "zzz"; it has count, share, fast, label'),
-        ({"count": 2.5}, 'the option "count" is an integer, not 2.5'),
-        ({"count": "2.5"}, "is an integer, not '2.5'"),
-        ({"count": True}, "is an integer, not True"),
-        ({"share": "half"}, 'the option "share" is a number'),
-        ({"fast": 1}, 'the option "fast" is yes or no, not 1'),
-        ({"fast": "maybe"}, "is yes or no, not 'maybe'"),
-        ({"label": 3}, 'the option "label" is a text, not 3'),
+        ({"count": 2.5}, 'the option "count" must be an integer, not 2.5'),
+        ({"count": "2.5"}, "must be an integer, not '2.5'"),
+        ({"count": True}, "must be an integer, not True"),
+        ({"share": "half"}, 'the option "share" must be a number'),
+        ({"fast": 1}, 'the option "fast" must be yes or no, not 1'),
+        ({"fast": "maybe"}, "must be yes or no, not 'maybe'"),
+        ({"label": 3}, 'the option "label" must be a string, not 3'),
     ],
 )
 def test_options_that_make_no_sense_are_one_sentence(given, says):
@@ -250,7 +251,7 @@ def test_a_searcher_is_found_by_name_or_in_a_file(tmp_path, monkeypatch):
     for text in (f"{path}:Mine", "mine_in_a_file:Mine"):
         assert issubclass(find_searcher(text), RandomSearch)
     for text, says in (
-        ("rndom", 'did you mean "random"?; your own is given as file.py:Class'),
+        ("rndom", 'did you mean "random"?; a searcher of your own is written file.py:Class'),
         (f"{path}:number", 'has no searcher named "number"; it has Mine'),
         (f"{path}:Searcher", "has no searcher named"),
         ("nothing.py:Mine", "there is no file nothing.py"),

@@ -1,4 +1,4 @@
-"""Searchers: what to try next, by ask and tell."""
+"""Search algorithms with an ask-and-tell interface."""
 
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher, generator
 from optsmith.searchers._mct import MonteCarloTree

@@ -1,4 +1,4 @@
-"""The contract of a searcher: ask for candidates, tell what became of them."""
+"""The abstract base class of searchers, and the candidates and outcomes they exchange."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from optsmith._errors import OptsmithError
 from optsmith.rules import Rule
 from optsmith.space import Space
 
-if TYPE_CHECKING:  # it needs torch, and the command line lists searchers without
+if TYPE_CHECKING:  # it imports torch, which listing searchers must not
     from optsmith.evaluation import Evaluation
 
 Direction = Literal["minimize", "maximize"]
 
 UNBOUNDED = sys.maxsize
-"""The need of a searcher that can use any number of evaluations."""
+"""Value of `Searcher.need` without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A rule to be evaluated, and how.
+    """A rule to evaluate, with the settings of its evaluation.
 
     Attributes:
-        id: The searcher's own name for it; together with the fidelity it names one evaluation.
+        id: Identifier chosen by the searcher; id and fidelity identify an evaluation.
         rule: The rule; numbers in it are its constants.
-        fidelity: Share of the run's length, above 0 and up to 1.
-        block: Which block of selection seeds scores it; blocks are disjoint.
-        lr: A fixed learning rate; None tunes one.
-        phase: The part of the search that it belongs to, for people ("level 1", "rung 30 %").
+        fidelity: Fraction of the full run length, above 0 and at most 1.
+        block: Index of the block of selection seeds that score it; blocks are disjoint.
+        lr: A fixed learning rate; None tunes the learning rate.
+        phase: Display name of the part of the search, such as "level 1" or "rung 30 %".
 
     Raises:
-        OptsmithError: It cannot be evaluated.
+        OptsmithError: A setting is invalid.
     """
 
     id: str
@@ -47,31 +47,31 @@ class Candidate:
 
     def __post_init__(self) -> None:
         if not 0 < self.fidelity <= 1:
-            raise OptsmithError(f"a fidelity lies between 0 and 1, not at {self.fidelity:g}")
+            raise OptsmithError(f"fidelity must be above 0 and at most 1, not {self.fidelity:g}")
         if self.block < 0:
-            raise OptsmithError(f"blocks of seeds count from 0, not from {self.block}")
+            raise OptsmithError(f"block must be at least 0, not {self.block}")
         if self.lr is not None and not 0 < self.lr < float("inf"):
-            raise OptsmithError(f"a learning rate must be positive and finite, not {self.lr:g}")
+            raise OptsmithError(f"lr must be positive and finite, not {self.lr:g}")
 
     @property
     def key(self) -> tuple[str, float]:
-        """Id and fidelity, under which its evaluation is recorded."""
+        """Id and fidelity, which identify the evaluation in the records."""
         return self.id, self.fidelity
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a candidate.
+    """The result of screening and evaluating a candidate.
 
     Attributes:
-        kind: One of the counters: `refused`, `duplicate`, `accepted` or the status of an
-            evaluation that was not accepted.
-        key: Fingerprint, equal for equal rules; empty when duplicates are not looked for.
-        score: The score when accepted; of a duplicate, the score of the rule that it equals; None
-            when there is none.
-        reason: Why it was refused.
-        evaluation: The whole evaluation (curve, seeds, steps trained); of a duplicate, that of the
-            rule that it equals; None when refused.
+        kind: `refused`, `duplicate`, `accepted`, or the status of an evaluation that was not
+            accepted.
+        key: Fingerprint, equal for duplicate rules; empty if duplicates are not detected.
+        score: The score of an accepted candidate; for a duplicate, the score of the original; None
+            if there is none.
+        reason: Why the candidate was refused.
+        evaluation: The complete evaluation (curve, seeds, trained steps); for a duplicate, that of
+            the original; None if refused.
     """
 
     kind: str
@@ -82,42 +82,43 @@ class Outcome:
 
     @property
     def evaluated(self) -> bool:
-        """Whether it cost an evaluation."""
+        """Whether the candidate was evaluated."""
         return self.kind not in ("refused", "duplicate")
 
     @property
     def accepted(self) -> bool:
-        """Whether it was evaluated and has a score that counts."""
+        """Whether the candidate was evaluated and its score accepted."""
         return self.kind == "accepted"
 
 
 @dataclass(frozen=True)
 class NoOptions:
-    """The options of a searcher that has none."""
+    """The options of a searcher without options."""
 
 
 class Searcher(ABC):
-    """Proposes rules and learns from their scores; knows nothing of tasks, processes or storage.
+    """Proposes rules and learns from their scores, independently of tasks, processes and storage.
 
-    Deterministic: the sequence of candidates depends on the arguments and on what was told, in
-    order; not on how many are asked for at a time or are outstanding. Its state is what it was
-    told, so a search is resumed by telling a new searcher the recorded outcomes. Every candidate
-    that was asked for is either told or cancelled. One thread owns a searcher.
+    A searcher is deterministic: the sequence of candidates depends only on the arguments and on the
+    outcomes in the order they were told, not on how many candidates are asked for at a time or are
+    outstanding. Its state depends only on the told outcomes, so a search is resumed by telling the
+    recorded outcomes to a new searcher. Every candidate is either told or cancelled. A searcher is
+    used by a single thread.
 
     Args:
         space: The super-tree.
-        budget: Candidates to accept; what counts in detail is the searcher's own affair.
-        seed: Seed of every draw.
+        budget: Number of candidates to accept; a searcher may count differently, see `spent`.
+        seed: Seed of all random draws.
         direction: Whether smaller or larger scores are better.
-        options: An object of the class's `Options`; None takes the defaults.
+        options: An instance of `Options`; None uses the defaults.
 
     Attributes:
-        Options: A frozen dataclass of what can be set: fields of type `int`, `float`, `bool` or
-            `str`, each made by `option`.
-        log: Lines about what it decided, for people; it only grows.
+        Options: Frozen dataclass of the searcher's options, with fields of type `int`, `float`,
+            `bool` or `str`, each declared with `option`.
+        log: Messages about the searcher's decisions; append-only.
 
     Raises:
-        OptsmithError: A setting makes no sense.
+        OptsmithError: A setting is invalid.
     """
 
     Options: ClassVar[type] = NoOptions
@@ -138,46 +139,46 @@ class Searcher(ABC):
 
     @abstractmethod
     def ask(self, n: int) -> list[Candidate]:
-        """Return the next candidates, at most `n`.
+        """Return at most `n` new candidates.
 
-        Fewer when the next one depends on outcomes that were not told yet. None returned while none
-        is outstanding: the search is over.
+        Returns fewer if the next candidate depends on outcomes that have not been told. The search
+        is over when this returns none while no candidate is outstanding.
         """
 
     @abstractmethod
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
-        """Take what became of a candidate; candidates are told in the order they were asked for."""
+        """Register the outcome of a candidate; called in the order of `ask`."""
 
     @property
     def need(self) -> int:
-        """How many evaluations can be used before something must be told.
+        """Maximum number of outstanding evaluations that the searcher can use.
 
-        No more are begun, so that none is in vain.
+        No more are started, so that no evaluation is wasted.
         """
         return UNBOUNDED
 
     def obsolete(self, candidate: Candidate) -> bool:
-        """Return whether an outstanding candidate is no longer of use; it is then cancelled."""
+        """Return whether an outstanding candidate is no longer needed; it is then cancelled."""
         return False
 
-    def cancel(self, candidate: Candidate) -> None:  # noqa: B027 - most need not know
-        """Note that a candidate will not be told: it is obsolete, or the search is interrupted."""
+    def cancel(self, candidate: Candidate) -> None:  # noqa: B027 - optional
+        """Discard a candidate that will not be told: obsolete, or the search is interrupted."""
 
     @property
     def spent(self) -> int | None:
-        """How much of the budget is used up; None: as much as was accepted."""
+        """Used part of the budget; None for the number of accepted candidates."""
         return None
 
     def describe(self) -> str:
-        """Return in one line what it is doing, for the progress display."""
+        """Return the current state in one line, for the progress display."""
         return ""
 
     def summary(self) -> dict[str, Any]:
-        """Return what a study keeps of the search, as plain data for reports."""
+        """Return JSON data that the study stores for reports."""
         return {}
 
 
 def generator(seed: int, level: int, index: int) -> random.Random:
-    """Return a candidate's own generator, which no other candidate draws from."""
+    """Return a random generator for one candidate, independent of all others."""
     digest = hashlib.blake2b(f"{seed}:{level}:{index}".encode(), digest_size=8).digest()
     return random.Random(int.from_bytes(digest, "big"))  # noqa: S311

@@ -1,4 +1,4 @@
-"""Draws below a node of the super-tree, each from a generator of its own."""
+"""Random draws from the super-tree, with an independent generator per draw."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from optsmith.searchers._base import generator
 from optsmith.space import Partial, Space
 
 DRAWS_PER_LEVEL = 4500
-"""A level of the tree search that has not found its candidates after so many draws ends."""
+"""Default maximum number of draws per level of the tree search."""
 
 EVALUATIONS_PER_BUDGET = 3.5
-"""A search ends after so many evaluations for each one that it may accept."""
+"""Maximum number of evaluations of a search, as a multiple of its budget."""
 
 
 def draw(
     space: Space, children: Sequence[Partial], seed: int, level: int, index: int
 ) -> tuple[Partial, Rule]:
-    """Return a random child and a random rule below it, decided by seed, level and index alone."""
+    """Return a random child and a random rule below it, given by seed, level and index."""
     rng = generator(seed, level, index)
     child = children[int(rng.random() * len(children))]
     return child, space.unroll(child, rng)

@@ -1,4 +1,4 @@
-"""Monte-Carlo search down the super-tree, the paper's."""
+"""The Monte Carlo tree search of the paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TreeOptions:
     """Options of the tree search."""
 
     levels: int = option(4, "Levels of the super-tree to descend.")
-    draws: int = option(DRAWS_PER_LEVEL, "Draws after which a level ends.")
+    draws: int = option(DRAWS_PER_LEVEL, "Maximum number of draws per level.")
     count_all: bool = option(False, "Count every evaluation in the budget, not only accepted ones.")
 
     def __post_init__(self) -> None:
@@ -29,17 +29,17 @@ class TreeOptions:
 
 
 class MonteCarloTree(Searcher):
-    """Descends the super-tree level by level, each time to the child whose rules scored best.
+    """Descends the super-tree level by level to the child with the best mean score.
 
-    At a level, candidates are drawn from random children of the node, each completed at random,
-    until enough are accepted; the budget is shared evenly by the levels. A child's score is the
-    mean of the scores registered for it: of the candidates accepted, and of duplicates, which count
-    once per level. Complete rules cannot be descended to.
+    At each level, candidates are drawn by choosing a random child of the current node and
+    completing it at random, until enough are accepted; the budget is divided evenly between the
+    levels. The score of a child is the mean score of its accepted candidates and of its duplicates,
+    each counted once per level. Children that are complete rules are never chosen.
 
     See `Searcher` for the arguments.
 
     Attributes:
-        decisions: How the levels ended so far.
+        decisions: The decisions at the ends of the levels so far.
     """
 
     Options = TreeOptions
@@ -78,12 +78,12 @@ class MonteCarloTree(Searcher):
 
     @property
     def need(self) -> int:
-        """How many evaluations can still be used at this level."""
+        """Number of evaluations that can still be used at this level."""
         return 0 if self._over else min(self._per_level - self._counted, self._evaluations_left)
 
     @property
     def spent(self) -> int:
-        """Evaluations counted in the budget."""
+        """Number of evaluations counted in the budget."""
         return self._spent
 
     def ask(self, n: int) -> list[Candidate]:
@@ -96,18 +96,18 @@ class MonteCarloTree(Searcher):
 
     def _draw(self, index: int) -> Candidate:
         child, rule = draw(self.space, self._children, self.seed, self._level, index)
-        # Below the root the name has the node in it: with another budget, a level may explore
-        # another node, and a name must not mean two rules.
+        # Below the root the id contains the node: with a different budget, a level may explore
+        # another node, and an id must identify one rule.
         name = f"{self._level}:{index}" + (f" {self._node}" if self._level else "")
         self._drawn_from[name] = child
         return Candidate(name, rule, phase=f"level {self._level + 1}")
 
     def obsolete(self, candidate: Candidate) -> bool:
-        """Return whether the level that it was drawn at has ended."""
+        """Return whether the level of the candidate has ended."""
         return candidate.id not in self._drawn_from
 
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
-        """Register the candidate's score, and end the level when it has enough."""
+        """Register the score, and choose the next node if the level is complete."""
         child = self._drawn_from.pop(candidate.id)
         self._told += 1
         self._evaluations_left -= outcome.evaluated
@@ -151,12 +151,12 @@ class MonteCarloTree(Searcher):
         return math.inf if child.score is None else self._sign * child.score
 
     def describe(self) -> str:
-        """Return the level, and the node that it explores."""
+        """Return the level and the current node."""
         if self._over:
             return "all levels explored"
         node = f"{self._node}" if self._node.operators else "the root"
         return f"level {self._level + 1} of {self.options.levels}, exploring {node}"
 
     def summary(self) -> dict[str, Any]:
-        """Return the decisions."""
+        """Return the decisions as JSON data."""
         return {"decisions": [decision.to_json() for decision in self.decisions]}

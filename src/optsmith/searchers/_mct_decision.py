@@ -1,4 +1,4 @@
-"""What the tree search decides at the end of a level."""
+"""The decision of the tree search at the end of a level."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from optsmith.space import Partial
 
 @dataclass(frozen=True, slots=True)
 class ChildScore:
-    """A child of a level's node.
+    """The score of a child of the current node.
 
     Attributes:
         node: The child.
-        score: Mean of the scores registered for it; None when there are none.
-        count: Their number.
+        score: Mean of its registered scores; None if there are none.
+        count: Number of registered scores.
     """
 
     node: Partial
@@ -25,15 +25,16 @@ class ChildScore:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How a level ended.
+    """The decision at the end of a level.
 
     Attributes:
-        level: Its number, from 0.
-        node: The node that it explored.
-        draws: Candidates drawn.
-        accepted: Candidates accepted.
+        level: Index of the level, from 0.
+        node: The node that the level explored.
+        draws: Number of candidates drawn.
+        accepted: Number of candidates accepted.
         children: The node's children with their scores.
-        chosen: The child that the next level explores; None when the search stays or ends.
+        chosen: The child that the next level explores; None if the search stays at the node or
+            ends.
         ended: Why the level ended.
     """
 
@@ -46,11 +47,11 @@ class Decision:
     ended: str
 
     def __str__(self) -> str:
-        goes = "" if self.chosen is None else f"; on to {self.chosen}"
-        return f"level {self.level + 1}: {self.ended}{goes}"
+        next_node = "" if self.chosen is None else f"; descends to {self.chosen}"
+        return f"level {self.level + 1}: {self.ended}{next_node}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the decision as plain data."""
+        """Return the decision as JSON data."""
         return {
             "level": self.level,
             "node": str(self.node),

@@ -1,4 +1,4 @@
-"""The named searchers, and how one is found by name or in a user's file."""
+"""The registry of searchers, and the lookup of a searcher by name or in a user's file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def find_searcher(text: str) -> type[Searcher]:
         found: type[Searcher] = load(text, "searcher", _is_searcher, OptsmithError)
         return found
     if text not in searchers:
-        raise OptsmithError(f"{searchers.unknown(text)}; your own is given as file.py:Class")
+        raise OptsmithError(
+            f"{searchers.unknown(text)}; a searcher of your own is written file.py:Class"
+        )
     return searchers[text]
 
 

@@ -1,4 +1,4 @@
-"""Options of searchers: declared as a dataclass, read from Python values or from text."""
+"""Options of searchers, declared as a dataclass and parsed from values or strings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 from optsmith._errors import OptsmithError
 from optsmith._registry import did_you_mean
 
-_KINDS = {int: "an integer", float: "a number", bool: "yes or no", str: "a text"}
+_KINDS = {int: "an integer", float: "a number", bool: "yes or no", str: "a string"}
 _YES_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
@@ -18,10 +18,10 @@ class OptionField:
     """One option of a searcher.
 
     Attributes:
-        name: Its name.
-        kind: Its type: `int`, `float`, `bool` or `str`.
-        default: Its default.
-        help: One line for people.
+        name: Name of the option.
+        kind: Type: `int`, `float`, `bool` or `str`.
+        default: Default value.
+        help: Description in one line.
     """
 
     name: str
@@ -34,17 +34,17 @@ def option(default: Any, help: str) -> Any:
     """Declare an option as a field of a searcher's `Options`.
 
     Args:
-        default: The default, of the field's type.
-        help: One line for people, shown by `optsmith search --help`.
+        default: Default value, of the field's type.
+        help: Description in one line, shown by `optsmith search --help`.
     """
     return field(default=default, metadata={"help": help})
 
 
 def option_fields(options: type) -> list[OptionField]:
-    """Return what an `Options` class declares.
+    """Return the options declared by an `Options` class.
 
     Raises:
-        OptsmithError: A field has another type.
+        OptsmithError: A field has an unsupported type.
     """
     kinds = get_type_hints(options)
     found = []
@@ -56,15 +56,15 @@ def option_fields(options: type) -> list[OptionField]:
 
 
 def read_options(algorithm: str, options: type, given: Mapping[str, Any]) -> Any:
-    """Return an object of an `Options` class.
+    """Return an instance of an `Options` class.
 
     Args:
-        algorithm: Name of the searcher, for messages.
+        algorithm: Name of the searcher, for error messages.
         options: The class.
-        given: Values by name; texts are read as values of the option's type.
+        given: Values by name; strings are parsed as values of the option's type.
 
     Raises:
-        OptsmithError: There is no such option, or a value is not of its type.
+        OptsmithError: An option does not exist, or a value has the wrong type.
     """
     declared = {f.name: f for f in option_fields(options)}
     values = {}
@@ -89,4 +89,4 @@ def _read(declared: OptionField, value: Any) -> Any:
             return _YES_NO[value.casefold()] if kind is bool else kind(value)
         except (KeyError, ValueError):
             pass
-    raise OptsmithError(f'the option "{declared.name}" is {_KINDS[kind]}, not {value!r}')
+    raise OptsmithError(f'the option "{declared.name}" must be {_KINDS[kind]}, not {value!r}')

@@ -1,4 +1,4 @@
-"""Random search, at full length or by successive halving."""
+"""Random search, optionally with successive halving."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from optsmith.space import Space
 class RandomOptions:
     """Options of random search."""
 
-    rungs: str = option("1", "Shares of the run's length to halve over, such as 0.1,0.3,1.")
-    draws: int = option(4 * DRAWS_PER_LEVEL, "Draws after which the search ends.")
+    rungs: str = option("1", "Fidelities of successive halving, such as 0.1,0.3,1.")
+    draws: int = option(4 * DRAWS_PER_LEVEL, "Maximum number of draws.")
     count_all: bool = option(False, "Count every evaluation in the budget, not only accepted ones.")
 
     def __post_init__(self) -> None:
@@ -31,7 +31,8 @@ class RandomOptions:
 class RandomSearch(Searcher):
     """Draws every candidate from the root of the super-tree.
 
-    With several rungs, the budget is that of the first one; the best go on to longer runs.
+    With several rungs, the budget applies to the first; the best candidates are promoted to longer
+    runs.
 
     See `Searcher` for the arguments.
     """
@@ -51,24 +52,26 @@ class RandomSearch(Searcher):
         self._children = space.children(space.root)
         self._evaluations_left = math.ceil(EVALUATIONS_PER_BUDGET * budget)
         self._asked = self._counted = 0
-        self._outstanding = 0  # candidates of this rung that were not told yet
-        self._promoted: deque[Candidate] = deque()  # and those that were not asked for
+        self._outstanding = 0  # candidates of this rung that have not been told
+        self._promoted: deque[Candidate] = (
+            deque()
+        )  # candidates of this rung that have not been asked for
         self._drawing = True
 
     @property
     def need(self) -> int:
-        """How many evaluations can be used before the rung ends."""
+        """Number of evaluations that can be used before the rung ends."""
         if self._drawing:
             return min(self.budget - self._counted, self._evaluations_left)
         return self._outstanding + len(self._promoted)
 
     @property
     def spent(self) -> int:
-        """Evaluations of the first rung that are counted in the budget."""
+        """Number of evaluations of the first rung counted in the budget."""
         return self._counted
 
     def ask(self, n: int) -> list[Candidate]:
-        """Return the next draws, or the next of those that were promoted."""
+        """Return the next draws or promoted candidates."""
         if self._drawing and not self.need:
             found = []
         elif self._drawing:
@@ -85,7 +88,7 @@ class RandomSearch(Searcher):
         return Candidate(f"0:{index}", rule, self._rungs.fidelity, phase=self._rungs.phase)
 
     def obsolete(self, candidate: Candidate) -> bool:
-        """Return whether its rung has ended."""
+        """Return whether the rung of the candidate has ended."""
         return candidate.fidelity < self._rungs.fidelity or self._is_over
 
     @property
@@ -93,7 +96,7 @@ class RandomSearch(Searcher):
         return self._rungs.is_last and not self.need
 
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
-        """Register the score, and end the rung when it has enough."""
+        """Register the score, and start the next rung if this one is complete."""
         self._outstanding -= 1
         self._rungs.tell(candidate, outcome)
         if self._drawing:
@@ -111,8 +114,8 @@ class RandomSearch(Searcher):
         ended = self._rungs.phase
         self._promoted.extend(self._rungs.promote())
         self._drawing, self._outstanding = False, 0
-        self.log.append(f"{ended}: {len(self._promoted)} go on to {self._rungs.phase}")
+        self.log.append(f"{ended}: {len(self._promoted)} promoted to {self._rungs.phase}")
 
     def describe(self) -> str:
-        """Return the rung, or that it draws."""
+        """Return the current rung."""
         return f"{self._rungs.phase}: random rules" if self._rungs.phase else "drawing random rules"

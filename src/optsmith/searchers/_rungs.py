@@ -1,4 +1,4 @@
-"""Successive halving over fidelities, as a part that any searcher can use."""
+"""Successive halving over fidelities, for use in any searcher."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from optsmith.searchers._base import Candidate, Direction, Outcome
 class Rungs:
     """Promotes candidates from rung to rung by rank.
 
-    A rung is a fidelity. Of the candidates accepted on a rung, the share `f / g` goes on from
-    fidelity f to the next one, g, rounded up: every rung trains about as many steps in all. Ranks
-    are by score; the candidate that was told earlier is the better of two equals. What is chosen in
-    the end is chosen on the last rung, at full length.
+    A rung is a fidelity. Of the candidates accepted on a rung of fidelity f, the fraction `f / g`,
+    rounded up, is promoted to the next rung of fidelity g, so that all rungs train about the same
+    number of steps. Candidates are ranked by score; of equal scores, the one told first ranks
+    higher. The best candidates are those of the last rung, at full length.
 
     Args:
-        fidelities: Increasing, the last one 1.
+        fidelities: Fidelities in increasing order, ending with 1.
         direction: Whether smaller or larger scores are better.
 
     Attributes:
-        rung: The rung that is being filled, from 0.
+        rung: Index of the current rung, from 0.
 
     Raises:
-        OptsmithError: The fidelities make no sense.
+        OptsmithError: The fidelities are invalid.
     """
 
     def __init__(self, fidelities: Sequence[float], direction: Direction = "minimize") -> None:
         in_order = all(a < b for a, b in pairwise(fidelities))
         if not fidelities or not fidelities[0] > 0 or fidelities[-1] != 1 or not in_order:
             raise OptsmithError(
-                "rungs are increasing shares of the run's length that end with 1, such as 0.1,0.3,1"
+                "rungs must be increasing fractions of the run that end with 1, such as 0.1,0.3,1"
             )
         self.fidelities = tuple(fidelities)
         self.rung = 0
@@ -43,10 +43,10 @@ class Rungs:
 
     @classmethod
     def parse(cls, text: str, direction: Direction = "minimize") -> Rungs:
-        """Return the rungs of a text such as `0.1,0.3,1`.
+        """Return the rungs of a string such as `0.1,0.3,1`.
 
         Raises:
-            OptsmithError: The text is not a list of such numbers.
+            OptsmithError: The string is not a list of valid fidelities.
         """
         try:
             fidelities = [float(part) for part in text.split(",")]
@@ -56,35 +56,35 @@ class Rungs:
 
     @property
     def fidelity(self) -> float:
-        """The fidelity of the rung that is being filled."""
+        """The fidelity of the current rung."""
         return self.fidelities[self.rung]
 
     @property
     def is_last(self) -> bool:
-        """Whether this is the rung at full length."""
+        """Whether the current rung is the last, at full length."""
         return self.rung + 1 == len(self.fidelities)
 
     @property
     def phase(self) -> str:
-        """The rung in words; empty when there is only one."""
+        """Display name of the current rung; empty if there is only one."""
         return f"rung {self.fidelity:.0%}".replace("%", " %") if len(self.fidelities) > 1 else ""
 
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
-        """Register what became of a candidate of this rung."""
+        """Register the outcome of a candidate of the current rung."""
         if outcome.accepted and outcome.score is not None and math.isfinite(outcome.score):
             self._accepted.append((candidate, outcome.score))
 
     def promote(self) -> list[Candidate]:
-        """End this rung and return the candidates of the next, best first.
+        """Start the next rung and return its candidates, best first.
 
         Raises:
             OptsmithError: There is no next rung.
         """
         if self.is_last:
             raise OptsmithError("there is no rung after the last one")
-        share = self.fidelities[self.rung] / self.fidelities[self.rung + 1]
-        # Rounded first: 30 * (0.1 / 0.3) is a little more than 10.
-        count = math.ceil(round(len(self._accepted) * share, 9))
+        fraction = self.fidelities[self.rung] / self.fidelities[self.rung + 1]
+        # Rounded first, because 30 * (0.1 / 0.3) is slightly above 10.
+        count = math.ceil(round(len(self._accepted) * fraction, 9))
         ranked = sorted(self._accepted, key=lambda pair: self._sign * pair[1])
         self.rung += 1
         self._accepted = []

@@ -1,4 +1,4 @@
-"""Conformance suites: run them on your own tasks and searchers."""
+"""Conformance suites for users' own tasks and searchers."""
 
 from optsmith.testing._searchers import check_searcher
 from optsmith.testing._tasks import check_task

@@ -1,4 +1,4 @@
-"""Conformance of tasks: what `Task.start` promises, checked on a real task."""
+"""Conformance suite for tasks: checks the contract of `Task.start`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from optsmith.task import Metric, Run, Task
 from optsmith.training import LOOK, PausableRun, Stopping, train_once
 
 STEPS = 11
-"""Not a divisor of anything that a task might hold fixed."""
+"""A prime, so that it does not divide numbers that a task may have fixed."""
 
 
 def check_task(task: Task, lr: float = 1e-4, device: str = "cpu") -> None:
-    """Check that a task keeps its contract; trains it about twenty times for a few steps.
+    """Check that a task fulfils the contract of `Task`, by about twenty short training runs.
 
     Args:
         task: The task.
-        lr: A learning rate at which plain descent is harmless.
-        device: Where to train.
+        lr: A learning rate at which gradient descent is stable.
+        device: The device to train on.
 
     Raises:
-        AssertionError: It does not; the message says how.
+        AssertionError: It does not; the message says which part is violated.
     """
     _TaskCheck(task, lr, torch.device(device)).all()
 
@@ -62,11 +62,15 @@ class _TaskCheck:
         for name, preset in task.presets.items():
             stages = preset.protocol.search_stage, preset.protocol.final_stage
             seeds = [{*stage.lr_seeds, *stage.seeds} for stage in stages]
-            assert not seeds[0] & seeds[1], f"preset {name}: seeds of search and end overlap"
+            assert not seeds[0] & seeds[1], (
+                f"preset {name}: search and final evaluation share seeds"
+            )
 
     def length(self) -> None:
         for steps in (1, 2, STEPS):
-            trace = train_once(self.task, self.run(steps=steps))  # checks the number of steps
+            trace = train_once(
+                self.task, self.run(steps=steps)
+            )  # fails if the number of steps is wrong
             assert trace.signal[-1][0] == steps
             assert all(math.isfinite(value) for _, value in trace.signal), (
                 f"the signal is not finite at a learning rate of {self.lr:g}"
@@ -77,13 +81,13 @@ class _TaskCheck:
 
     def same_run_same_signal(self) -> None:
         one, two = self.signal(), self.signal()
-        assert one == two, "the same run gives another signal: something is not seeded"
+        assert one == two, "equal runs give different signals: some randomness is not seeded"
 
     def every_recipe_starts_alike(self) -> None:
         if self.task.objective.over == "last":
-            return  # measured after steps that differ
+            return  # the signal is measured after different steps
         first = {self.signal(recipe)[0] for recipe in ("g", "sign(m1)", "drop(g)", "torch:adam")}
-        assert len(first) == 1, "recipes do not start from the same weights and data"
+        assert len(first) == 1, "recipes start from different weights or data"
 
     def seeds_matter(self) -> None:
         signals = {tuple(self.signal("sign(g)", lr=1e-2, seed=seed)) for seed in range(4)}
@@ -93,14 +97,16 @@ class _TaskCheck:
         training = self.task.start(self.run())
         next(training)
         training.close()
-        assert self.signal() == self.signal(), "a run that was closed disturbs the next"
+        assert self.signal() == self.signal(), "closing a run changes later runs"
 
     def leaves_torch_alone(self) -> None:
         before, threads = torch.get_rng_state(), torch.get_num_threads()
         self.signal()
-        assert torch.equal(before, torch.get_rng_state()), "torch's random state is changed"
-        assert torch.get_num_threads() == threads, "the number of threads is changed"
-        assert torch.is_grad_enabled(), "gradients are left switched off"
+        assert torch.equal(before, torch.get_rng_state()), (
+            "a run changes the state of torch's generator"
+        )
+        assert torch.get_num_threads() == threads, "a run changes the number of threads"
+        assert torch.is_grad_enabled(), "a run leaves gradients disabled"
 
     def pickles(self) -> None:
         copy = cloudpickle.loads(cloudpickle.dumps(self.task))
@@ -115,16 +121,16 @@ class _TaskCheck:
             training.train()
         values = [value for _, value in training.result().signal]
         assert values == self.signal(), (
-            "a run that is saved and continued gives another signal: its state is not saved whole"
+            "a run restored from a checkpoint gives another signal: the checkpoint is incomplete"
         )
 
     def final_measures(self) -> None:
         searching = train_once(self.task, self.run()).metrics
         final = train_once(self.task, self.run(final=True)).metrics
-        assert not searching, "metrics of held-out data are measured during a search"
+        assert not searching, "held-out metrics are measured in runs that are not final"
         for name, value in final.items():
             assert isinstance(value, float), f"the metric {name} is not a number"
         for name, metric in self.task.metrics.items():
-            assert isinstance(metric, Metric), f"{name} is declared by something not a Metric"
+            assert isinstance(metric, Metric), f"the declaration of {name} is not a Metric"
             assert metric.name == name, f"the metric {name} is declared as {metric.name}"
             assert name in final, f"the metric {name} is declared but not measured"
