@@ -1,4 +1,4 @@
-"""Every back end as one function, for the table of tests: rule, parameters and gradients in."""
+"""Every back end as a function of rule and data that returns the trained parameters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gram(x):
 
 
 def left(x):
-    """Return the first value of a slot of another shape than the operand: rows by rows."""
+    """Return the initial value of a slot of shape (rows, rows), unlike the operand."""
     rows = x.shape[0] if x.ndim else 1
     return 0.1 * torch.eye(rows, dtype=x.dtype)
 
@@ -50,7 +50,7 @@ def precondition(x, m, k, beta):
 
 
 def branch(x):
-    """Decide by values, which vmap cannot."""
+    """Branch on values, which vmap does not support."""
     return x / x.abs().max() if x.numel() and bool(x.abs().max() > 2) else x.sign() * x.abs().sum()
 
 
@@ -74,7 +74,7 @@ WHOLE = [
 
 @dataclass(frozen=True)
 class Data:
-    """Parameters (perhaps not contiguous) and their gradients at each step."""
+    """Parameters, not necessarily contiguous, and their gradients per step."""
 
     params: list
     gradients: list
@@ -161,7 +161,7 @@ def by_probe(rule, data):
         shape = tuple(p.shape) or (1,)
         trajectory = Trajectory(rows, taus, rows.shape[1], steps, shape)
         probe = Probe([trajectory], SEED)
-        # Its masks are those of the first parameter of a model.
+        # The probe's masks are those of the first parameter.
         moved = torch.as_tensor(probe.run(rule)[0]).sum(0)
         results.append(p.detach() - LR * moved.view(p.shape))
     return results

@@ -1,4 +1,4 @@
-"""Settings for tiny tensors: what large ones do must happen to some of them."""
+"""Treats tensors of more than 3 elements as large, so that small tests cover large tensors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Short runs on made-up gradients, for the tests of optimizers."""
+"""Short runs with random gradients, for the tests of optimizers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from optsmith import Rule, RuleOptimizer, zoo
 SHAPES = ((), (1,), (3, 4), (5,))
 STEPS = 50
 REPRESENTATIVES = ("sgd", "momentum", "adam", "products1", "conv2", "citeseer")
-"""Rules for what does not depend on the rule: without state, with one slot, with two, with a decay,
-with a power, with `drop` and a division."""
+"""Representatives of the rules: without state, with one slot, with two slots, with a decay, with a
+power, with `drop` and a division."""
 
 
 def normal(*shape, seed=0, dtype=torch.float64):
@@ -52,7 +52,7 @@ def run(opt, steps, params=None):
 
 
 def assert_same(one, two):
-    """Compare tensors, lists and dictionaries of them, to the bit."""
+    """Assert that tensors, or lists and dictionaries of tensors, are bit-identical."""
     assert type(one) is type(two)
     if isinstance(one, dict):
         assert one.keys() == two.keys()

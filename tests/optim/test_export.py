@@ -1,14 +1,17 @@
-"""Exported files: they need torch alone and train exactly as RuleOptimizer does."""
+"""Exported files require only torch and train as `RuleOptimizer` does."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from runs import REPRESENTATIVES
 
 from optsmith import OptimizerError, Rule, RuleOptimizer, zoo
+from optsmith.cli import main
 from optsmith.optim import export
 from optsmith.rules import Operator, State, operators
 
@@ -83,19 +86,16 @@ def agree(one, other, tolerance):
         torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [(torch.float64, 1e-12), (torch.float32, 2e-5), (torch.bfloat16, 2e-2)],
-    ids=str,
-)
-def test_every_zoo_rule_trains_alike_without_us(tmp_path, dtype, tolerance):
-    rules = {name: entry.rule for name, entry in zoo.items()}
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.bfloat16, 2e-2)])
+def test_zoo_rules_train_alike_without_optsmith(tmp_path, dtype, tolerance):
+    every = dtype == torch.float64
+    rules = {name: zoo[name].rule for name in (zoo if every else REPRESENTATIVES)}
     params, gradients, results = train_alone(tmp_path, rules, dtype)
     for name, rule in rules.items():
         expected, optimizer = reference(rule, params, gradients)
         trained, state_dict = results[name]
         agree(trained, expected, tolerance)
-        # The two understand each other's saved states.
+        # RuleOptimizer can load the state.
         restored = RuleOptimizer(
             [p.clone().requires_grad_() for p in params], rule, lr=1.0, total_steps=1
         )
@@ -173,7 +173,10 @@ def test_the_file_is_typed_and_says_what_it_is(tmp_path):
     path = tmp_path / "conv2.py"
     path.write_text(text)
     mypy = pytest.importorskip("mypy.api")
-    out, _, status = mypy.run(["--strict", "--cache-dir", str(tmp_path / "cache"), str(path)])
+    # With the repository's settings and cache, where torch has been analysed already.
+    root = Path(__file__).parents[2]
+    settings = ["--config-file", str(root / "pyproject.toml"), "--cache-dir", f"{root}/.mypy_cache"]
+    out, _, status = mypy.run([*settings, "--strict", str(path)])
     assert status == 0, out
 
 
@@ -231,34 +234,41 @@ def test_what_cannot_be_exported_is_refused(added):
         export(Rule.parse("g"), "not a name")
 
 
-def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "optsmith", "export", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Return a function that runs `optsmith export` and returns exit code, output and errors."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["optsmith", "export", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        return (code, *capsys.readouterr())
+
+    return run
 
 
-def test_the_command_writes_whole_files_and_nothing_else(tmp_path):
+def test_the_command_writes_whole_files_and_nothing_else(tmp_path, command):
     path = tmp_path / "mine.py"
-    assert command("products1", "-o", str(path), "--name", "Mine").returncode == 0
+    assert command("products1", "-o", str(path), "--name", "Mine")[0] == 0
     written = path.read_text()
     assert "class Mine(torch.optim.Optimizer)" in written
-    assert command("products1", "--name", "Mine").stdout == written
+    assert command("products1", "--name", "Mine")[1] == written
     for arguments, says in [
         (("sgd", "-o", str(path)), "--force"),
         (("sgd", "-o", str(tmp_path / "no" / "file.py")), "cannot write"),
         (("sgd", "--name", "not a name", "-o", str(tmp_path / "b.py")), "is not a class name"),
         (("m1 +", "-o", str(tmp_path / "b.py")), "operand is missing"),
     ]:
-        result = command(*arguments)
-        assert result.returncode == 2
-        assert result.stderr.count("\n") == 1
-        assert says in result.stderr
+        code, _, errors = command(*arguments)
+        assert code == 2
+        assert errors.count("\n") == 1
+        assert says in errors
     assert path.read_text() == written
     assert [p.name for p in tmp_path.iterdir()] == ["mine.py"]
-    assert command("sgd", "-o", str(path), "--force").returncode == 0
+    assert command("sgd", "-o", str(path), "--force")[0] == 0
     assert "class Sgd" in path.read_text()
 
 

@@ -1,4 +1,4 @@
-"""What a user of torch.optim relies on, for representatives of all rules."""
+"""The behaviour of torch's optimizers that users rely on."""
 
 import copy
 import io
@@ -24,12 +24,12 @@ from torch.optim import lr_scheduler
 from optsmith import OptsmithError, RuleError, RuleOptimizer, zoo
 
 every_rule = pytest.mark.parametrize("name", REPRESENTATIVES)
-TIMED = [name for name in REPRESENTATIVES if zoo[name].rule.uses("time")]
-UNTIMED = [name for name in REPRESENTATIVES if name not in TIMED]
+two_rules = pytest.mark.parametrize("name", ["adam", "citeseer"])
+"""For what depends on the rule only by its state, its decays and its masks."""
 
 
 def through_file(thing):
-    """Save and load, as a checkpoint."""
+    """Return what `torch.load` reads after `torch.save`."""
     file = io.BytesIO()
     torch.save(thing, file)
     file.seek(0)
@@ -43,7 +43,7 @@ def values(params):
 # --- parameter groups ----------------------------------------------------------------------------
 
 
-@every_rule
+@two_rules
 def test_groups_have_their_own_settings(name):
     settings = [{"lr": 0.1}, {"lr": 0.01, "weight_decay": 0.3}, {"weight_decay": 0.1}, {}]
     settings[3] |= {"maximize": True}
@@ -51,7 +51,7 @@ def test_groups_have_their_own_settings(name):
     alone = clones(together)
     groups = [{"params": [p], **s} for p, s in zip(together, settings, strict=True)]
     opt = optimizer(groups, name, lr=0.05, seed=2)
-    # Each with all parameters, as masks go by the place of the parameter.
+    # Each optimizer has all parameters, because masks depend on the index of a parameter.
     opts = [optimizer(alone, name, **{"lr": 0.05, "seed": 2, **s}) for s in settings]
     for t in range(1, 7):
         for i, (p, q) in enumerate(zip(together, alone, strict=True)):
@@ -64,7 +64,7 @@ def test_groups_have_their_own_settings(name):
         assert_near(values(together), values(alone))
 
 
-@every_rule
+@two_rules
 def test_group_added_in_mid_run(name):
     params = parameters()
     opt = optimizer(params[:2], name, seed=1)
@@ -93,10 +93,9 @@ def test_time_of_a_late_group_goes_on():
 # --- saving --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @every_rule
-def test_saved_state_goes_on_to_the_bit(name, dtype):
-    params = parameters(dtype)
+def test_saved_state_goes_on_to_the_bit(name):
+    params = [*parameters(torch.float32), *parameters(torch.bfloat16, seed=1)]
     opt = optimizer(params, name, lr=0.1, seed=11, weight_decay=0.1)
     run(opt, range(1, 6))
     saved, others = through_file(opt.state_dict()), clones(params)
@@ -108,21 +107,22 @@ def test_saved_state_goes_on_to_the_bit(name, dtype):
     assert_same(opt.state_dict(), other.state_dict())
 
 
-@pytest.mark.parametrize("how", ["deepcopy", "pickle"])
-@every_rule
-def test_copies_go_on_to_the_bit(name, how):
+@two_rules
+def test_copies_go_on_to_the_bit(name):
     params = parameters(torch.float32)
     opt = optimizer(params, name, seed=3)
     run(opt, range(1, 4))
-    twin = copy.deepcopy(opt) if how == "deepcopy" else pickle.loads(pickle.dumps(opt))
-    assert twin.rule == opt.rule
-    assert_same(run(opt, range(4, 7)), run(twin, range(4, 7)))
+    twins = copy.deepcopy(opt), pickle.loads(pickle.dumps(opt))
+    history = run(opt, range(4, 7))
+    for twin in twins:
+        assert twin.rule == opt.rule
+        assert {*vars(twin)} >= {name for name in vars(opt) if not name.startswith("_")}
+        assert_same(run(twin, range(4, 7)), history)
 
 
-@every_rule
-def test_state_of_another_rule_is_refused(name):
+def test_state_of_another_rule_is_refused():
     params = parameters()
-    opt = optimizer(params, name)
+    opt = optimizer(params, "adam")
     run(opt, [1])
     before = copy.deepcopy(opt.state_dict())
     others = [optimizer(clones(params), "drop(m3 + 7)"), torch.optim.Adam(clones(params))]
@@ -147,11 +147,10 @@ def test_loading_does_not_share_memory():
 # --- closures, schedulers, scalers ---------------------------------------------------------------
 
 
-@every_rule
-def test_closure(name):
+def test_closure():
     p = parameters(shapes=((3, 4),))
     q = clones(p)
-    opt, plain = optimizer(p, name), optimizer(q, name)
+    opt, plain = optimizer(p, "adam"), optimizer(q, "adam")
 
     def loss(x, with_opt):
         with_opt.zero_grad()
@@ -205,31 +204,22 @@ def scheduled(name, make, lr):
 
 
 @pytest.mark.parametrize("kind", SCHEDULERS)
-@pytest.mark.parametrize("name", ["adam", "conv3"])
-def test_schedulers(name, kind):
-    rates, params, by_hand = scheduled(name, SCHEDULERS[kind], 0.1)
+def test_schedulers(kind):
+    rates, params, by_hand = scheduled("conv3", SCHEDULERS[kind], 0.1)
     assert len(set(rates)) > 1
     assert_same(params, by_hand)
 
 
-@every_rule
-def test_every_rule_follows_a_schedule(name):
-    _, params, by_hand = scheduled(name, SCHEDULERS["cosine"], 0.1)
-    assert_same(params, by_hand)
-
-
-@every_rule
-def test_lr_as_a_tensor(name):
-    rates, params, by_hand = scheduled(name, SCHEDULERS["exponential"], torch.tensor(0.1))
+def test_lr_as_a_tensor():
+    rates, params, by_hand = scheduled("conv3", SCHEDULERS["exponential"], torch.tensor(0.1))
     assert rates[1] < rates[0]
     assert_same(params, by_hand)
 
 
-@every_rule
-def test_grad_scaler(name):
+def test_grad_scaler():
     params = parameters(torch.float32)
     plain = clones(params)
-    opt, other = optimizer(params, name), optimizer(plain, name)
+    opt, other = optimizer(params, "citeseer"), optimizer(plain, "citeseer")
     scaler = torch.amp.GradScaler("cpu", init_scale=16.0, growth_interval=100)
     for t in range(1, 6):
         factor, bad = scaler.get_scale(), t == 3
@@ -250,7 +240,7 @@ def test_grad_scaler(name):
 
 
 @pytest.mark.parametrize("foreach", [False, True])
-@every_rule
+@two_rules
 def test_parameters_without_gradient(name, foreach):
     params = parameters()
     params.append(torch.nn.Parameter(torch.ones(2), requires_grad=False))
@@ -273,10 +263,9 @@ def test_parameters_without_gradient(name, foreach):
     assert params[4] not in opt.state
 
 
-@every_rule
-def test_zero_grad(name):
+def test_zero_grad():
     params = parameters()
-    opt = optimizer(params, name)
+    opt = optimizer(params, "adam")
     run(opt, [1])
     opt.zero_grad(set_to_none=False)
     assert all(p.grad is not None and not p.grad.any() for p in params)
@@ -285,8 +274,8 @@ def test_zero_grad(name):
     assert all(p.grad is None for p in params)
 
 
-@pytest.mark.parametrize("way", [{}, {"foreach": True}, {"compile": True}], ids=str)
-@every_rule
+@pytest.mark.parametrize("way", [{"foreach": False}, {"foreach": True}, {"compile": True}], ids=str)
+@two_rules
 def test_empty_parameters(name, way):
     params = parameters(shapes=((0,), (3, 0)))
     opt = optimizer(params, name, **way)
@@ -294,10 +283,9 @@ def test_empty_parameters(name, way):
     assert [opt.state[p]["step"] for p in params] == [2, 2]
 
 
-@every_rule
-def test_gradients_are_left_alone(name):
+def test_gradients_are_left_alone():
     params = parameters()
-    opt = optimizer(params, name, weight_decay=0.1, maximize=True)
+    opt = optimizer(params, "adam", weight_decay=0.1, maximize=True)
     for t in range(1, 4):
         run(opt, [t])
         assert_same([p.grad for p in params], [gradient(p, i, t) for i, p in enumerate(params)])
@@ -307,7 +295,7 @@ def test_gradients_are_left_alone(name):
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.2])
-@every_rule
+@two_rules
 def test_maximize_and_weight_decay_change_the_gradient(name, decay):
     params = parameters()
     others = clones(params)
@@ -324,10 +312,9 @@ def test_maximize_and_weight_decay_change_the_gradient(name, decay):
 # --- the end of the run --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TIMED)
-def test_beyond_the_end_decays_stay(name):
+def test_beyond_the_end_decays_stay():
     params = parameters(shapes=((4,),))
-    opt = optimizer(params, name, total_steps=3)
+    opt = optimizer(params, "products1", total_steps=3)
     run(opt, range(1, 4))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -339,18 +326,13 @@ def test_beyond_the_end_decays_stay(name):
     assert_same(*([s for s in scalars if s is not None] for scalars in (at_end, beyond)))
 
 
-@pytest.mark.parametrize("name", UNTIMED)
-def test_total_steps_is_for_decays(name):
+def test_total_steps_is_for_decays():
     params = parameters()
     others = clones(params)
-    opts = [RuleOptimizer(params, zoo[name].rule, 0.1), optimizer(others, name, 0.1, total_steps=2)]
+    opts = [RuleOptimizer(params, "Adam", 0.1), optimizer(others, "adam", 0.1, total_steps=2)]
     assert_same(*(run(opt, range(1, 5)) for opt in opts))
-
-
-@pytest.mark.parametrize("name", TIMED)
-def test_total_steps_is_needed(name):
     with pytest.raises(OptsmithError, match="has decays: pass total_steps"):
-        RuleOptimizer(parameters(), zoo[name].rule, 0.1)
+        RuleOptimizer(parameters(), zoo["products1"].rule, 0.1)
 
 
 # --- refusals ------------------------------------------------------------------------------------
@@ -374,11 +356,10 @@ def test_total_steps_is_needed(name):
     ],
     ids=str,
 )
-@every_rule
-def test_settings_refused(name, settings, message):
+def test_settings_refused(settings, message):
     arguments = {"lr": 0.1, "total_steps": 9, **settings}
     with pytest.raises(OptsmithError, match=message) as caught:
-        RuleOptimizer(parameters(), zoo[name].rule, **arguments)
+        RuleOptimizer(parameters(), "m1", **arguments)
     assert isinstance(caught.value, ValueError)
 
 
@@ -405,10 +386,9 @@ def test_a_refused_group_leaves_no_trace():
     run(opt, [1, 2])
 
 
-@every_rule
-def test_sparse_gradient_refused(name):
+def test_sparse_gradient_refused():
     params = parameters(shapes=((3,), (4,)))
-    opt = optimizer([{"params": [p]} for p in params], name)
+    opt = optimizer([{"params": [p]} for p in params], "adam")
     run(opt, [1])
     before = values(params), copy.deepcopy(opt.state_dict())
     params[1].grad = gradient(params[1], 1, 2).to_sparse()
@@ -420,21 +400,20 @@ def test_sparse_gradient_refused(name):
 # --- the rest ------------------------------------------------------------------------------------
 
 
-@every_rule
-def test_hooks_and_repr(name):
+def test_hooks_and_repr():
     params = parameters()
-    opt = optimizer(params, name)
+    opt = optimizer(params, "products1")
     calls = []
     opt.register_step_pre_hook(lambda *_: calls.append("before"))
     opt.register_step_post_hook(lambda *_: calls.append("after"))
     run(opt, [1, 2])
     assert calls == ["before", "after"] * 2
     assert "RuleOptimizer" in repr(opt)
-    assert str(zoo[name].rule) in repr(opt)
+    assert str(zoo["products1"].rule) in repr(opt)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@every_rule
+@two_rules
 def test_half_precision_has_wide_state(name, dtype):
     params = parameters(dtype)
     wide = [torch.nn.Parameter(p.detach().float()) for p in params]

@@ -1,10 +1,10 @@
-"""Rows of a stack against an optimizer of their own."""
+"""Rows of a stack compared with one optimizer per row."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from runs import REPRESENTATIVES, SHAPES, STEPS, assert_near, gradient, optimizer, parameters, run
+from runs import SHAPES, STEPS, assert_near, gradient, optimizer, parameters, run
 
 from optsmith import Rule, zoo
 from optsmith.optim import baselines
@@ -21,7 +21,7 @@ TEXTS = ("ld", "1", "drop(drop(g) + g3)", "drop(g, rate=0.5)*m1", "cd/m1", "m1^2
 
 @pytest.fixture(params=[5, 24, 1 << 17], ids=["columns", "rows", "whole"])
 def pieces(request, monkeypatch):
-    """Cut matrices of 4 rows and 12 and 7 columns within rows, between them, and not at all."""
+    """Split matrices of 4 rows and 12 and 7 columns within rows, between rows, and not at all."""
     monkeypatch.setattr(_rows, "PIECE", request.param)
 
 
@@ -30,7 +30,7 @@ def columns():
 
 
 def rows_of(tensors):
-    """Return the tensors of a model as rows."""
+    """Return the tensors of a model as one row per matrix."""
     return [torch.cat([tensors[i].detach().reshape(1, -1) for i in m], dim=1) for m in MATRICES]
 
 
@@ -43,7 +43,7 @@ def starts(count):
 
 
 def gradients(params, t):
-    """Return the same gradients for each row, as `run` gives them to each optimizer."""
+    """Return the gradients of step t, the same for each row and as `run` computes them."""
     return [gradient(p, i, t) for i, p in enumerate(params)]
 
 
@@ -52,7 +52,7 @@ def step(rows, copies, t):
 
 
 def last_of_each(rule, lrs=LRS, seeds=SEEDS, steps=STEPS):
-    """Return the parameters that optimizers of their own end with."""
+    """Return the final parameters of one optimizer per row."""
     each = [
         run(optimizer(c, rule, lr, seed=s), range(1, steps + 1))[-1]
         for c, lr, s in zip(starts(len(lrs)), lrs, seeds, strict=True)
@@ -65,7 +65,7 @@ def parse(name):
 
 
 @pytest.mark.usefixtures("pieces")
-@pytest.mark.parametrize("name", [*REPRESENTATIVES, *TEXTS])
+@pytest.mark.parametrize("name", ["products1", "citeseer", *TEXTS])
 def test_each_row_is_trained_as_by_an_optimizer_of_its_own(name):
     copies = starts(4)
     matrices = stack(copies)
@@ -86,7 +86,7 @@ def test_rows_of_a_larger_matrix_are_trained_in_place_and_others_left_alone():
         assert (matrix[1:3] != old[1:3]).all()
 
 
-@pytest.mark.parametrize("name", ["mnist1", "citeseer", "sgd"])
+@pytest.mark.parametrize("name", ["mnist1", "citeseer"])
 def test_rows_that_are_left_go_on_as_before(name):
     copies = starts(4)
     matrices = stack(copies)
@@ -102,20 +102,19 @@ def test_rows_that_are_left_go_on_as_before(name):
 
 @pytest.mark.usefixtures("pieces")
 @pytest.mark.parametrize("name", ["mnist1", "conv1"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_what_is_not_finite_stays_in_its_row(name, value):
+def test_what_is_not_finite_stays_in_its_row(name):
     copies = starts(4)
     matrices = stack(copies)
     rows = RowOptimizer(parse(name), matrices, columns(), LRS, SEEDS, STEPS)
     for t in range(1, FEW + 1):
         every = stack([gradients(c, t) for c in copies])
         for g in every:
-            g[1] = value
+            g[1], g[3] = float("nan"), float("inf")
         rows.step(every)
     expected = last_of_each(name, steps=FEW)
     for matrix, other in zip(matrices, expected, strict=True):
-        assert not matrix[1].isfinite().any()
-        assert_near(matrix[[0, 2, 3]], other[[0, 2, 3]], rtol=1e-9, atol=1e-12)
+        assert not matrix[[1, 3]].isfinite().any()
+        assert_near(matrix[[0, 2]], other[[0, 2]], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("baseline", baselines.values(), ids=str)

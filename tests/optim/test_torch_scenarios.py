@@ -1,4 +1,4 @@
-"""The scenarios of torch's own test_optim.py, told again for rules."""
+"""The scenarios of torch's own test_optim.py, with rules."""
 
 import copy
 import sys
@@ -29,8 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from optsmith import RuleOptimizer
 from optsmith.optim import _eager, _machine
 
-SEVERAL = ["adam", "momentum", "products1", "conv3", "mnist1", "lion", "rte"]
-several = pytest.mark.parametrize("name", SEVERAL)
+several = pytest.mark.parametrize("name", ["mnist1", "rte"])
 SCHEDULES = [
     [],
     [lambda opt: StepLR(opt, gamma=0.9, step_size=10)],
@@ -58,17 +57,16 @@ def problem(strided=False, scale=0.01):
     return weight, bias, loss
 
 
-@pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("maximize", [False, True])
-@pytest.mark.parametrize("way", [{}, {"foreach": True}], ids=str)
 @pytest.mark.parametrize("name", REPRESENTATIVES)
-def test_goes_in_the_right_direction(name, way, maximize, strided):
-    weight, bias, loss = problem(strided)
-    opt = optimizer([weight, bias], name, lr=1e-3, maximize=maximize, **way)
-    before = loss()
-    for _ in range(30):
-        opt.step(loss)
-    assert (loss() > before) if maximize else (loss() < before)
+def test_goes_in_the_right_direction(name, maximize):
+    for strided in (False, True):
+        weight, bias, loss = problem(strided)
+        opt = optimizer([weight, bias], name, lr=1e-3, maximize=maximize)
+        before = loss()
+        for _ in range(30):
+            opt.step(loss)
+        assert (loss() > before) if maximize else (loss() < before)
 
 
 @pytest.mark.parametrize("schedules", SCHEDULES, ids=len)
@@ -108,11 +106,10 @@ def test_weight_decay_of_a_group(decoupled):
     assert_near([p.detach() for p in params], [0.95 * start[0].detach(), start[1].detach()])
 
 
-@pytest.mark.parametrize("name", REPRESENTATIVES)
-def test_a_step_without_gradients_does_nothing(name):
+def test_a_step_without_gradients_does_nothing():
     params = parameters()
     before = copy.deepcopy(params)
-    opt = optimizer(params, name, weight_decay=0.1)
+    opt = optimizer(params, "adam", weight_decay=0.1)
     opt.step()
     assert_same(params, before)
     assert not opt.state
@@ -159,24 +156,12 @@ def test_state_dict_is_the_same_for_equal_runs(name):
     assert_same(opts[0].state_dict(), saved)  # loading shares nothing
 
 
-@several
-def test_copies_have_every_public_attribute(name):
-    opt = optimizer(parameters(), name)
-    run(opt, [1])
-
-    def public(o):
-        return {key for key in vars(o) if not key.startswith("_")}
-
-    assert public(copy.deepcopy(opt)) == public(opt)
-
-
 @pytest.mark.parametrize("new", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("old", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("way", [{}, {"foreach": True}], ids=str)
-def test_state_can_be_loaded_for_another_precision(old, new, way):
+def test_state_can_be_loaded_for_another_precision(old, new):
     opt = optimizer(parameters(old), "mnist1")
     run(opt, range(1, 4))
-    other = optimizer(parameters(new), "mnist1", **way)
+    other = optimizer(parameters(new), "mnist1")
     other.load_state_dict(opt.state_dict())
     run(other, [4])
     wide = torch.float64 if new == torch.float64 else torch.float32
@@ -290,7 +275,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("name", REPRESENTATIVES)
+@several
 def test_memory_of_a_step_is_a_few_chunks(name, monkeypatch):
     monkeypatch.setattr(_machine, "CHUNK", 16)
     monkeypatch.setattr(_eager, "SMALL", 0)

@@ -1,4 +1,4 @@
-"""Random numbers of many elements at once are those of one at a time."""
+"""Vectorised random numbers equal those of `rules.uniform`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is particular to one way of running a step; what all promise is in `test_backends`."""
+"""Behaviour of single back ends; what all back ends promise is tested in `test_backends`."""
 
 import random
 from functools import partial
@@ -22,14 +22,13 @@ from optsmith import OptsmithError, Rule, operators, spaces, zoo
 from optsmith.optim import Program, _eager, _machine
 from optsmith.rules import Operator, Parameter, State
 
-DTYPES = [torch.float32, torch.float64, torch.bfloat16]
-EAGER = [{}, {"foreach": True}, {"foreach": False}]
+EAGER = [{"foreach": True}, {"foreach": False}]  # the default is a mixture of both
 FEW_COMPILED = ["adam", "products1", "ppi", "conv2"]
 TOTAL = 12
 
 
 def expected(rule, params, steps=6, lr=0.1, seed=0):
-    """Return what the program makes of the run: parameters after each step."""
+    """Return the parameters after each step, computed by the program."""
     program = Program(rule)
     values = [p.detach().clone() for p in params]
     states, history = [program.init(p) for p in params], []
@@ -43,7 +42,7 @@ def expected(rule, params, steps=6, lr=0.1, seed=0):
 
 
 def check(text, params=None, dtype=torch.float64, seed=0, tolerance=None, **way):
-    """Run a rule in one of the ways and compare it with the program."""
+    """Train with a rule and compare the parameters with those computed by the program."""
     rule = zoo[text].rule if text in zoo else Rule.parse(text)
     params = params or parameters(dtype)
     before = expected(rule, params, seed=seed)
@@ -64,7 +63,7 @@ def small_chunks(monkeypatch):
 
 @pytest.fixture
 def quick_compile(monkeypatch):
-    """Let the graph be captured and run as it is, without making a kernel; return the graphs."""
+    """Run captured graphs without generating kernels; return the list of graphs."""
     graphs = []
 
     def capture(graph, examples):
@@ -96,7 +95,7 @@ def test_compiled_in_other_precisions(name, dtype):
 
 
 def layouts(dtype):
-    """Return parameters whose memory, or whose gradient's, is not in the order of the elements."""
+    """Return parameters with various memory layouts."""
     flat = torch.nn.Parameter(gradient(torch.empty(4, 5), 0, 0).to(dtype))
     turned = torch.nn.Parameter(flat.detach().clone().t())
     strided = torch.nn.Parameter(gradient(torch.empty(6, 3, 2), 1, 0).to(dtype)[..., 0])
@@ -106,7 +105,7 @@ def layouts(dtype):
 
 
 def odd_gradients(params, t):
-    """Give gradients expanded, turned, strided and channels-last."""
+    """Set gradients that are expanded, transposed, strided and channels-last."""
     for i, p in enumerate(params):
         p.grad = gradient(p, i, t)
     flat, turned, strided, last = params
@@ -119,12 +118,11 @@ def odd_gradients(params, t):
 WAYS = [*EAGER, {"compile": True}]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("way", WAYS, ids=str)
-@pytest.mark.parametrize("name", ["adam", "rte"])
 @pytest.mark.usefixtures("quick_compile", "small_chunks")
-def test_layouts(name, way, dtype):
-    params = layouts(dtype)
+def test_layouts(way, dtype):
+    name, params = "rte", layouts(dtype)
     plain = [torch.nn.Parameter(p.detach().clone().contiguous()) for p in params]
     formats = [p.stride() for p in params]
     odd, even = optimizer(params, name, **way), optimizer(plain, name)
@@ -265,16 +263,12 @@ def test_what_cannot_be_compiled_is_said():
 SCALAR = ["ld", "2", "-rd", "ld/cd", "drop(ld)", "2*drop(1)", "g - g", "sign(0*m1)", "m1*m1(0.5)"]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("way", EAGER, ids=str)
-@pytest.mark.parametrize("text", SCALAR)
-def test_scalar_and_constant_rules(text, way, dtype):
-    check(text, dtype=dtype, **way)
-
-
 @pytest.mark.parametrize("text", SCALAR)
 @pytest.mark.usefixtures("quick_compile")
-def test_scalar_and_constant_rules_captured(text):
+def test_scalar_and_constant_rules(text):
+    for way in EAGER:
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            check(text, dtype=dtype, **way)
     check(text, parameters(shapes=((2, 3),)), compile=True)
 
 
@@ -282,7 +276,7 @@ def test_scalar_and_constant_rules_captured(text):
 @pytest.mark.usefixtures("small_chunks")
 def test_rules_drawn_at_random(way):
     rng = random.Random(20)
-    for _ in range(300):
+    for _ in range(200):
         rule = spaces["paper"].sample(rng)
         check(str(rule), parameters(shapes=((3, 4), ())), **way)
 
@@ -298,7 +292,7 @@ def test_state_is_only_what_the_rule_needs():
 
 
 def masks(seed=0, text="drop(1)", sizes=(400, 400), steps=3, **way):
-    """Return what is kept, by step and parameter."""
+    """Return the updates of a rule of `drop` by step and parameter: 0 where dropped."""
     params = [torch.nn.Parameter(torch.zeros(n)) for n in sizes]
     opt = optimizer(params, text, lr=1.0, seed=seed, **way)
     history = [[torch.zeros(n) for n in sizes], *run(opt, range(1, steps + 1))]
@@ -345,7 +339,7 @@ def test_masks_do_not_touch_torchs_generator():
 # --- no compilation after the first step ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["products1", "ppi", "conv2", "attack1", "m2*ld", "m1^cd - rd"])
+@pytest.mark.parametrize("text", ["products1", "ppi", "m1^cd - rd"])
 def test_one_compilation_for_the_run(text, quick_compile):
     params = parameters(torch.float32, shapes=(*SHAPES, (0,), (7,)))
     opt = optimizer(params, text, lr=0.1, total_steps=8, compile=True)
@@ -363,8 +357,8 @@ def test_one_compilation_for_the_run(text, quick_compile):
 
 @pytest.mark.parametrize("text", ["Adam", "m1*drop(g)"])
 def test_a_kernel_takes_any_sizes(text, quick_compile):
-    """Equal sizes, other sizes, large ones: those that one kernel is compiled for."""
-    del quick_compile  # the graph alone decides which sizes must be equal
+    """The sizes of tensors in a bucket may be equal, different, small or large."""
+    del quick_compile  # the graph determines which sizes must be equal
     check(text, parameters(shapes=((2, 3), (6,), (3, 2))), compile=True)
     check(text, parameters(shapes=((5,), (2,), (40, 30))), compile=True)
 
@@ -379,7 +373,7 @@ def test_kernels_by_number_size_and_precision(quick_compile):
 
 
 def test_a_compiled_step_is_seen_by_autograd():
-    """A loss of before the step cannot be differentiated after it, as with torch's optimizers."""
+    """A loss computed before a step cannot be differentiated after it, as in torch."""
     (param,) = parameters(torch.float32, shapes=((3,),))
     opt = optimizer([param], "m1", compile=True)
     loss = param.square().sum()

@@ -46,7 +46,7 @@ def test_texts(text, printed):
     assert repr(rule) == f"Rule.parse({printed!r})"
 
 
-@settings(max_examples=1500)
+@settings(max_examples=500)
 @given(rules(12))
 def test_round_trip(rule):
     assert Rule.parse(str(rule)) == rule
