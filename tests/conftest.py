@@ -1,5 +1,9 @@
-"""Settings shared by every test."""
+"""Settings and fixtures shared by all tests."""
 
+import signal
+from collections.abc import Iterator
+
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
@@ -13,3 +17,11 @@ settings.load_profile("optsmith")
 
 # Small tensors: more threads only wait for each other.
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Reset SIGINT for child processes, which inherit an ignored signal (`nohup make test &`)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -195,6 +195,7 @@ def test_passwords_reach_nothing(tmp_path):
     assert "s3cret" not in done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
     command = [sys.executable, "-m", "optsmith", *SMOKE, "--budget", "400", "--workers", "2"]
     process = subprocess.Popen(

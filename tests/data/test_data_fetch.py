@@ -165,6 +165,7 @@ def test_after_a_kill_what_was_done_stays_done(host, cache):
     assert not list((cache / "toy").glob(".fetch-*"))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_nothing_half_written(host, cache):
     host.held.add("/folder/b.txt.gz")
     process = ask(host)

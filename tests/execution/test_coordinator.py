@@ -1,4 +1,4 @@
-"""What happens to workers with the program that started them; each test runs a script."""
+"""Workers and the process that started them; each test runs a script."""
 
 import os
 import signal
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from optsmith.execution._shelf import Shelf
+from optsmith.execution._shared_files import SharedFiles
 
 
 def gone(pid):
-    """Wait until a process is no more; a zombie that its new parent has not buried is none."""
+    """Wait until a process has ended, and return whether it did; zombies count as ended."""
     for _ in range(1000):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -28,7 +28,7 @@ def gone(pid):
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a script in a process group and a temporary directory of its own."""
+    """Start a script in a new process group with a separate temporary directory."""
     scripts = tmp_path / "scripts"
     (tmp_path / "tmp").mkdir()
     scripts.mkdir()
@@ -55,7 +55,7 @@ def start(tmp_path):
         process.communicate()
 
 
-def shelves(tmp_path):
+def leftovers(tmp_path):
     return list((tmp_path / "tmp").glob("optsmith-*"))
 
 
@@ -89,7 +89,7 @@ class Context:
         self.base = 1000
         self.data = torch.ones(100_000)
 
-pool = Processes(workers=2)
+pool = Processes(workers=1)
 pool.start(job, Context())
 for i in range(4):
     pool.submit(i, i)
@@ -99,95 +99,85 @@ while len(results) < 4:
 for i in range(4):
     assert isinstance(results[i], Answer)
     print(*results[i].value)
-# No close: leaving must be enough.
+# No close: exiting must suffice.
 """
 
 
 def test_a_script_without_main_guard_works_and_leaves_nothing(start, tmp_path):
     lines = output(start(NO_GUARD, helpers="def double(x):\n    return 2 * x\n"))
     assert lines == ["body"] + [f"{1100 + 2 * i} (torch.float64, 'high')" for i in range(4)]
-    assert shelves(tmp_path) == []
+    assert leftovers(tmp_path) == []
 
 
-def long_jobs(workers, seconds, limit=None):
-    settings = {"WORKERS": workers, "SECONDS": seconds, "LIMIT": limit}
-    return "".join(f"{name} = {value}\n" for name, value in settings.items()) + LONG_JOBS
-
-
-LONG_JOBS = """
+LONG_JOB = """
 import os, time, torch
 from optsmith.execution import Processes
 
-def job(context, seconds):
+def job(context, _):
     open(f"started-{os.getpid()}", "w").close()
-    for _ in range(10):
-        time.sleep(seconds / 10)
+    while not os.path.exists("finish"):
+        time.sleep(0.02)
     return "done"
 
-pool = Processes(workers=WORKERS, time_limit=LIMIT)
+pool = Processes(workers=1)
 pool.start(job, torch.ones(100_000))
-for i in range(WORKERS):
-    pool.submit(i, SECONDS)
+pool.submit(0, None)
 """
 
 
-def workers_at_work(process, tmp_path, count):
+def busy_worker(process, tmp_path):
+    """Wait until the worker runs its job, and return its process id."""
     for _ in range(3000):
-        pids = [int(path.name.partition("-")[2]) for path in tmp_path.glob("started-*")]
-        if len(pids) == count:
-            return pids
+        if started := list(tmp_path.glob("started-*")):
+            return int(started[0].name.partition("-")[2])
         assert process.poll() is None
         time.sleep(0.02)
-    raise AssertionError("the workers never started")
+    raise AssertionError("the worker never started")
 
 
 def test_workers_die_with_a_killed_coordinator(start, tmp_path, monkeypatch):
-    process = start(long_jobs(2, 600.0) + "pool.wait()\n")
-    pids = workers_at_work(process, tmp_path, 2)
-    [shelf] = shelves(tmp_path)
+    process = start(LONG_JOB + "pool.wait()\n")
+    pid = busy_worker(process, tmp_path)
+    [shared] = leftovers(tmp_path)
     process.kill()
     process.wait()
-    assert all(gone(pid) for pid in pids)
-    # What it could not remove, the next one does.
-    assert shelf.exists()
-    monkeypatch.setattr(tempfile, "tempdir", str(shelf.parent))
-    mine = Shelf()
+    assert gone(pid)
+    # The next process deletes the files that the killed one could not.
+    assert shared.exists()
+    monkeypatch.setattr(tempfile, "tempdir", str(shared.parent))
+    mine = SharedFiles()
     mine.write(memoryview(b"data"))
-    assert not shelf.exists()
+    assert not shared.exists()
     mine.remove()
-    assert shelves(tmp_path) == []
+    assert leftovers(tmp_path) == []
 
 
-def test_workers_are_spared_by_an_interrupt_that_the_coordinator_survives(start, tmp_path):
-    script = (
-        long_jobs(1, 2.0)
-        + """
+WAIT = """
 results = []
 while not results:
     try:
         print("waiting", flush=True)
         results += pool.wait()
     except KeyboardInterrupt:
-        print("interrupted")
+        print("interrupted", flush=True)
 print(results)
 pool.close()
 """
-    )
-    process = start(script)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_that_the_coordinator_handles_does_not_stop_workers(start, tmp_path):
+    process = start(LONG_JOB + WAIT)
+
+    def interrupt():
+        assert process.stdout.readline() == "waiting\n"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+
+    interrupt()  # while the worker starts
+    busy_worker(process, tmp_path)
+    interrupt()
     assert process.stdout.readline() == "waiting\n"
-    os.killpg(process.pid, signal.SIGINT)  # the worker is just starting
-    workers_at_work(process, tmp_path, 1)
-    os.killpg(process.pid, signal.SIGINT)
-    lines = output(process)
-    assert lines == ["interrupted", "waiting"] * 2 + ["[(0, 'done')]"]
-    assert shelves(tmp_path) == []
-
-
-@pytest.mark.slow
-def test_time_in_which_all_are_stopped_is_not_the_jobs(start, tmp_path):
-    process = start(long_jobs(1, 2.0, limit=6.0) + "print(pool.wait())\n")
-    workers_at_work(process, tmp_path, 1)
-    os.killpg(process.pid, signal.SIGSTOP)
-    time.sleep(10)
-    os.killpg(process.pid, signal.SIGCONT)
+    (tmp_path / "finish").touch()
     assert output(process) == ["[(0, 'done')]"]
+    assert leftovers(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Functions that tests run in workers, which import this module and no test."""
+"""Functions that tests run in workers; a module of their own, so that workers import no test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 
 def call(context, job):
-    """Run any of the functions below: one pool serves many tests."""
+    """Run any of the functions below, so that many tests can share a pool."""
     function, *arguments = job
     return function(context, *arguments)
 
@@ -88,7 +88,7 @@ def flood(context):
 
 
 def die(context, log=None):
-    """Be killed; with a log that counts deaths, only the first time."""
+    """Kill this process; if a log file is given, only the first time."""
     if log is not None:
         if Path(log).exists():
             return "survived"
@@ -108,7 +108,7 @@ def die_leaving_a_child(context, log):
 
 
 def mapped_file(context):
-    """Return the file that the context's tensor is mapped from."""
+    """Return the file from which the context's tensor is mapped."""
     address = context["big"].data_ptr()
     for line in Path("/proc/self/maps").read_text().splitlines():
         span, *_, path = line.split(maxsplit=5)
@@ -119,7 +119,7 @@ def mapped_file(context):
 
 
 def spoil_and_mend(context, path):
-    """Return whether the file shows what is written to the memory mapped from it."""
+    """Return whether writes to the mapped memory change the file."""
     big = context["big"]
     before, content = big.clone(), Path(path).read_bytes()
     big.fill_(7.0)
@@ -129,7 +129,7 @@ def spoil_and_mend(context, path):
 
 
 class Unloadable:
-    """Something that a worker fails to unpickle."""
+    """An object that a worker cannot unpickle."""
 
     def __init__(self, how):
         self.how = how
@@ -144,5 +144,3 @@ def fail_to_load(how):
     if how == "exit":
         os.write(2, b"first line\nlibtorch exploded\n")
         os._exit(7)
-    time.sleep(how)
-    return how

@@ -1,7 +1,7 @@
-"""Executors: they run jobs, here or in worker processes, and know nothing of rules or tasks.
+"""Executors, which run jobs in this process or in worker processes.
 
-Nothing here imports torch before it is needed, so a worker is under its coordinator's control
-from the first milliseconds on.
+Torch is imported only when it is needed, so that a worker can be controlled by its coordinator
+immediately after it starts.
 """
 
 from optsmith.execution._base import Executor, Function, Lost, Prepare, default_workers

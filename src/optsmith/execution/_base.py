@@ -1,4 +1,4 @@
-"""The contract of executors."""
+"""The abstract base class of executors."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 Function = Callable[[Any, Any], Any]
-"""What an executor runs: `function(context, job)`."""
+"""The function that an executor runs: `function(context, job)`."""
 
 Prepare = Callable[[Any], None]
-"""What an executor calls once in every process that it starts: `prepare(context)`."""
+"""A function called once in every worker process: `prepare(context)`."""
 
 LONGEST = 500
-"""Characters of an error's text that are kept."""
+"""Maximum number of characters of an error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A job that came to nothing, in place of its result.
+    """The result of a job that failed.
 
     Attributes:
-        reason: The function raised, took longer than the time limit, or its process died.
-        message: What happened, in one line.
-        seconds: Time spent on it, all attempts together.
+        reason: Whether the function raised an error, exceeded the time limit, or its process died.
+        message: Description in one line.
+        seconds: Total time of all attempts.
     """
 
     reason: Literal["timed_out", "died", "raised"]
@@ -35,19 +35,19 @@ class Lost:
 
 
 class Executor(ABC):
-    """Runs `function(context, job)` for every job that is submitted.
+    """Runs `function(context, job)` for every submitted job.
 
-    Function and context are given once, by `start`; a job is plain data that can be pickled. Jobs
-    start in the order of submission and may finish in any other. Every job has exactly one result:
-    the function's return value, or a `Lost` when there is none; a function that raises does not
-    disturb other jobs. Torch has one thread while a job runs, so results do not depend on the
-    executor or the number of its workers.
+    Function and context are set once by `start`; a job is data that can be pickled. Jobs start in
+    the order of submission and may finish in any order. Every job has exactly one result: the
+    function's return value, or a `Lost` if it failed; an error in one job does not affect others.
+    Torch uses one thread while a job runs, so results do not depend on the executor or the number
+    of workers.
 
-    An executor belongs to the thread that made it. It is a context manager that closes itself.
+    An executor must be used by the thread that created it. It is a context manager.
 
     Attributes:
-        workers: Jobs that run at the same time.
-        time_limit: Seconds that a job may take; None: no limit.
+        workers: Number of jobs that run at the same time.
+        time_limit: Maximum seconds per job; None for no limit.
     """
 
     workers: int
@@ -55,41 +55,41 @@ class Executor(ABC):
 
     @abstractmethod
     def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
-        """Say what jobs are; called once, before the first job is submitted.
+        """Set the function and context of all jobs; called once, before the first `submit`.
 
         Args:
-            function: Called with the context and a job.
-            context: Read-only; passed to every call.
-            prepare: Called with the context, once in every process that the executor starts, before
-                its first job. Not called in this process.
+            function: Function of the context and a job.
+            context: Object passed to every call, which must not modify it.
+            prepare: Function of the context, called once in every worker process before its first
+                job. Not called in this process.
 
         Raises:
-            RuntimeError: The executor was started before, or is closed.
+            RuntimeError: The executor was already started, or is closed.
         """
 
     @abstractmethod
     def submit(self, key: Hashable, job: Any) -> None:
-        """Put a job last in the queue; `wait` returns its result with `key`.
+        """Append a job to the queue; `wait` returns its result with `key`.
 
         Raises:
-            StudyError: The job, or what jobs need, cannot be sent to a worker.
+            StudyError: The job, the function or the context cannot be sent to a worker.
             RuntimeError: The executor was not started, or is closed.
         """
 
     @abstractmethod
     def wait(self, timeout: float | None = None) -> list[tuple[Hashable, Any]]:
-        """Block until a job has finished and return all results not returned yet, oldest first.
+        """Block until a job has finished and return all new results, oldest first.
 
-        Returns an empty list at once when no job is outstanding, or when `timeout` seconds pass.
+        Returns an empty list if no job is outstanding, or after `timeout` seconds.
 
         Raises:
-            StudyError: Jobs cannot be run at all, as when no worker can be started.
+            StudyError: No job can be run, for example because no worker can be started.
             RuntimeError: The executor is closed.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """End all running work and free everything; a second call does nothing."""
+        """Stop all running jobs and free all resources; further calls have no effect."""
 
     def __enter__(self) -> Self:
         return self
@@ -99,20 +99,20 @@ class Executor(ABC):
 
 
 def run(function: Function, context: Any, job: Any) -> Any:
-    """Return the function's result, or a `Lost` when it raises."""
+    """Return the function's result, or a `Lost` if it raises an error."""
     begun = time.monotonic()
     try:
         return function(context, job)
-    except (Exception, SystemExit) as error:  # a library that exits must not end the search
+    except (Exception, SystemExit) as error:  # also if a library calls sys.exit
         return Lost("raised", one_line(error), time.monotonic() - begun)
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error as a line of text, `ValueError: what it said`."""
+    """Return an error as one line, such as `ValueError: message`."""
     name = type(error).__name__
     try:
         text = " ".join(str(error).split())
-    except Exception:  # a user's exception may fail at this too
+    except Exception:  # the __str__ of a user's exception may fail
         text = ""
     if len(text) > LONGEST:
         text = text[:LONGEST] + "…"
@@ -120,7 +120,7 @@ def one_line(error: BaseException) -> str:
 
 
 def default_workers() -> int:
-    """Return the number of cores that this process may use."""
+    """Return the number of CPU cores available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The executor without processes: debuggers, coverage and prints work as ever."""
+"""The executor without worker processes, for debuggers, coverage and printing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from optsmith.execution._base import Executor, Function, Prepare, run
 
 
 class InProcess(Executor):
-    """Runs jobs in the calling thread, one in each `wait`, which therefore ignores its timeout.
+    """Runs jobs in the calling thread, one per call of `wait`, which ignores its timeout.
 
-    A time limit cannot be enforced here, so there is none.
+    A time limit is not supported, because it cannot be enforced.
     """
 
     workers = 1
@@ -25,7 +25,7 @@ class InProcess(Executor):
     def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
         self._check_open()
         if self._work is not None:
-            raise RuntimeError("the executor was started before")
+            raise RuntimeError("the executor was already started")
         self._work = function, context
 
     def submit(self, key: Hashable, job: Any) -> None:

@@ -1,4 +1,4 @@
-"""The choice of an executor."""
+"""Construction of an executor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from optsmith.execution._processes import Processes
 
 
 def make_executor(workers: int, time_limit: float | None = None) -> Executor:
-    """Return an executor with that many worker processes; with none of them, one in this process.
+    """Return an executor with `workers` worker processes, or an in-process executor for 0.
 
     Raises:
-        StudyError: The settings make no sense.
+        StudyError: A setting is invalid.
     """
     if workers != 0:
         return Processes(workers, time_limit)
     if time_limit is not None:
-        raise StudyError("a time limit needs at least 1 worker process, which can be ended")
+        raise StudyError("a time limit needs at least 1 worker process")
     return InProcess()

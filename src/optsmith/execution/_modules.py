@@ -1,4 +1,4 @@
-"""Which modules a worker can import by name."""
+"""Detection of modules that a worker can import by name."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from types import ModuleType
 
 
 def importable(name: str) -> bool:
-    """Return whether a new process with our `sys.path` would find the same top-level module.
+    """Return whether a new process with our `sys.path` would import the same top-level module.
 
-    It does not when the module was made by hand or loaded from a file outside the path (a task
-    file named on the command line), or when the directory it came from was only the working
-    directory of the time.
+    It would not if the module was created dynamically, loaded from a file outside `sys.path` (such
+    as a task file given on the command line), or found through a former working directory.
     """
     if name in sys.stdlib_module_names:
         return True
     module = sys.modules.get(name)
     if not isinstance(module, ModuleType):
-        return True  # replaced by some object of the library's: it knows what it does
+        return True  # a library replaced its entry in sys.modules
     ours = getattr(module, "__spec__", None)
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)

@@ -1,4 +1,4 @@
-"""The executor with local worker processes."""
+"""The executor with worker processes on this machine."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import Any
 
 from optsmith._errors import StudyError
 from optsmith.execution._base import Executor, Function, Prepare, one_line
-from optsmith.execution._seat import Seat
-from optsmith.execution._shelf import Shelf
+from optsmith.execution._shared_files import SharedFiles
+from optsmith.execution._supervisor import Supervisor
 
 
 class Processes(Executor):
     """Runs jobs in worker processes, each with one torch thread; on Linux and macOS.
 
-    A worker is a new Python that imports nothing of the main program: scripts need no main guard,
-    and functions of notebooks work. It has our `sys.path`, working directory and torch settings;
-    what is random in it is the function's business. The context reaches each worker once, its large
-    tensors and arrays as files that all workers map. Workers start when there are jobs for them,
-    and end when we do, however we end.
+    A worker is a new Python interpreter that does not import the main program: scripts need no
+    main guard, and functions defined in notebooks work. It has the `sys.path`, working directory
+    and torch settings of this process; seeding is left to the function. The context is sent to each
+    worker once, with large tensors and arrays as files that all workers map. Workers are started
+    when there are jobs for them, and end with this process, even if it is killed.
 
-    A job that takes longer than the time limit is ended with its worker. A worker that dies is
-    replaced; its job is tried once more.
+    A job that exceeds the time limit is stopped together with its worker. A worker that dies is
+    replaced, and its job is retried once.
 
     Args:
-        workers: Processes.
-        time_limit: Seconds that a job may take, without the start of its worker.
+        workers: Number of worker processes.
+        time_limit: Maximum seconds per job, not counting the start of its worker.
 
     Raises:
-        StudyError: The settings make no sense, or there are no worker processes on this system.
+        StudyError: A setting is invalid, or worker processes are not supported on this system.
     """
 
     def __init__(self, workers: int, time_limit: float | None = None) -> None:
@@ -42,15 +42,15 @@ class Processes(Executor):
         if time_limit is not None and not time_limit > 0:
             raise StudyError(f"the time limit must be more than 0 seconds, not {time_limit:g}")
         if os.name != "posix":
-            raise StudyError("worker processes need Linux or macOS; evaluate with 0 workers")
+            raise StudyError("worker processes need Linux or macOS; use 0 workers")
         self.workers = workers
         self.time_limit = time_limit
         self._work: tuple[Function, Any, Prepare | None] | None = None
         self._setup: bytes | None = None
-        self._shelf = Shelf()
+        self._shared = SharedFiles()
         self._jobs: SimpleQueue[tuple[Hashable, bytes] | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[Hashable, Any] | Exception] = SimpleQueue()
-        self._seats: list[tuple[Seat, threading.Thread]] = []
+        self._supervisors: list[tuple[Supervisor, threading.Thread]] = []
         self._outstanding = 0
         self._failure: Exception | None = None
         self._closed = False
@@ -60,11 +60,11 @@ class Processes(Executor):
     def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
         self._check()
         if self._work is not None:
-            raise RuntimeError("the executor was started before")
+            raise RuntimeError("the executor was already started")
         self._work = function, context, prepare
 
     def submit(self, key: Hashable, job: Any) -> None:
-        from optsmith.execution._shipping import pack
+        from optsmith.execution._serialization import pack
 
         self._check()
         if self._work is None:
@@ -77,15 +77,15 @@ class Processes(Executor):
             raise StudyError(f"a job cannot be pickled: {one_line(error)}") from error
         self._jobs.put((key, packed))
         self._outstanding += 1
-        if len(self._seats) < min(self.workers, self._outstanding):
-            self._add_seat(self._setup)
+        if len(self._supervisors) < min(self.workers, self._outstanding):
+            self._add_supervisor(self._setup)
 
     def wait(self, timeout: float | None = None) -> list[tuple[Hashable, Any]]:
         self._check()
         finished: list[tuple[Hashable, Any]] = []
         try:
             while self._outstanding:
-                # Block for the first, then take what else is there.
+                # Block for the first result, then take those that are ready.
                 block = not finished
                 item = self._results.get(block, timeout if block else None)
                 if isinstance(item, Exception):
@@ -100,16 +100,18 @@ class Processes(Executor):
         return finished
 
     def close(self) -> None:
-        if os.getpid() != self._owner:  # a fork of us: neither workers nor files are its own
+        if (
+            os.getpid() != self._owner
+        ):  # a fork of this process, which does not own the workers and files
             return
         self._closed = True
-        for seat, _ in self._seats:
+        for supervisor, _ in self._supervisors:
             self._jobs.put(None)
-            seat.stop()
-        for _, thread in self._seats:
+            supervisor.stop()
+        for _, thread in self._supervisors:
             thread.join()
-        self._seats.clear()
-        self._shelf.remove()
+        self._supervisors.clear()
+        self._shared.remove()
         atexit.unregister(self.close)
 
     def _check(self) -> None:
@@ -119,35 +121,35 @@ class Processes(Executor):
             raise self._failure
 
     def _pack_setup(self) -> bytes:
-        from optsmith.execution._shipping import pack
+        from optsmith.execution._serialization import pack
         from optsmith.execution._torch import current_settings
 
         try:
-            return pack((current_settings(), pack(self._work, self._shelf)))
+            return pack((current_settings(), pack(self._work, self._shared)))
         except StudyError:
             raise
         except Exception as error:
             raise StudyError(
-                "the task, or something it uses, cannot be sent to worker processes"
-                f" ({one_line(error)}); evaluate without them (0 workers)"
+                "the task, or an object it uses, cannot be sent to worker processes"
+                f" ({one_line(error)}); use 0 workers"
             ) from error
 
-    def _add_seat(self, setup: bytes) -> None:
-        seat = Seat(setup, self.time_limit)
-        # Daemons, because an exit waits for other threads before it calls `close`.
-        thread = threading.Thread(target=self._serve, args=(seat,), daemon=True)
-        self._seats.append((seat, thread))
+    def _add_supervisor(self, setup: bytes) -> None:
+        supervisor = Supervisor(setup, self.time_limit)
+        # Daemon threads, because at exit Python joins other threads before it calls `close`.
+        thread = threading.Thread(target=self._serve, args=(supervisor,), daemon=True)
+        self._supervisors.append((supervisor, thread))
         thread.start()
 
-    def _serve(self, seat: Seat) -> None:
-        """Do jobs in a thread, so that workers go on while the coordinator is busy elsewhere."""
-        # Workers inherit this: Ctrl-C cannot hit them before they have learned to ignore it.
+    def _serve(self, supervisor: Supervisor) -> None:
+        """Run jobs in a thread, so that workers continue while the main thread is busy."""
+        # Inherited by workers: Ctrl-C cannot stop them before they ignore the signal.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             while (item := self._jobs.get()) is not None:
                 key, job = item
-                self._results.put((key, seat.run(job)))
+                self._results.put((key, supervisor.run(job)))
         except Exception as error:
             self._results.put(error)
         finally:
-            seat.close()
+            supervisor.close()

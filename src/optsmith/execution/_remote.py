@@ -1,4 +1,4 @@
-"""One worker process, seen from the coordinator."""
+"""The coordinator's handle of one worker process."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any
 
 from optsmith._errors import StudyError
 
-# Not `-m`: that would search the working directory first, which the coordinator may not do.
+# Not `-m`, which would add the working directory to sys.path.
 _PROGRAM = (
     "import sys; sys.path[:] = sys.argv[2:]; del sys.argv[2:];"
     " from optsmith.execution._worker import main; main()"
 )
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-# Otherwise glibc gives the large blocks of a step back to the system, and each page of them costs
-# a fault at the next: "memory kept" in benchmarks/results/convnet.txt.
+# Otherwise glibc returns large blocks to the system after each step, which causes page faults in
+# the next: see "memory kept" in benchmarks/results/convnet.txt.
 _MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str((1 << 31) - 1)}
 _TAIL = 4096
-"""Bytes of its output that are kept."""
-_LOOK = 1.0
-"""Seconds between looks at whether it lives."""
+"""Bytes of the worker's output that are kept for error messages."""
+_POLL = 1.0
+"""Seconds between checks that the worker is alive."""
 
 
 class DiedError(Exception):
-    """The process ended before it answered; the text says how."""
+    """The process ended before it answered; the message says how."""
 
 
 class LateError(Exception):
@@ -40,12 +40,12 @@ class LateError(Exception):
 class Remote:
     """A worker process and the socket to it.
 
-    It shares our process group, so that what ends the group ends it too. Whatever it prints is read
-    and forgotten but for the end. All methods but `kill` belong to one thread, which must live as
-    long as the process: on Linux the process dies with it.
+    It belongs to the process group of this process, so that signals to the group reach it. Its
+    output is read, and only the end is kept. All methods except `kill` must be called by the same
+    thread, which must live as long as the process: on Linux the process dies with the thread.
 
     Raises:
-        StudyError: The system refuses to start another process.
+        StudyError: The system cannot start another process.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Remote:
         self._listening = True
 
     def _start(self) -> None:
-        # Neither stdin nor stdout: what other code prints must not get between our messages.
+        # Not stdin and stdout, where the output of other code would mix with the messages.
         self._socket, theirs = multiprocessing.Pipe()
         try:
             self._process = subprocess.Popen(
@@ -76,7 +76,7 @@ class Remote:
             theirs.close()
         output = self._process.stdout
         if output is None:
-            raise AssertionError("asked for a pipe")
+            raise AssertionError("Popen was asked for a pipe")
         self._output = output
         os.set_blocking(output.fileno(), False)
 
@@ -95,27 +95,27 @@ class Remote:
             raise DiedError(self._ending()) from None
 
     def _await(self, seconds: float) -> None:
-        """Block until there is something to read from the socket, be it its end."""
+        """Block until the socket has data or is closed."""
         while True:
             sources: list[Any] = [self._socket, *([self._output] if self._listening else [])]
             begun = time.monotonic()
-            ready: list[Any] = wait(sources, max(min(seconds, _LOOK), 0.0))
+            ready: list[Any] = wait(sources, max(min(seconds, _POLL), 0.0))
             if self._output in ready:
                 self._listen()
             if self._socket in ready:
                 return
-            # A child of the worker may hold the socket open after the worker's death, so the end of
-            # the stream is no sure sign of it; hence a look now and then.
+            # A child of the worker may keep the socket open after the worker's death, so the
+            # process is polled as well.
             if not self.alive and not self._socket.poll():
                 raise EOFError
             if seconds <= 0.0:
                 raise LateError
-            # Time in which all of us were stopped (Ctrl-Z) is not the job's.
-            seconds -= min(time.monotonic() - begun, 2 * _LOOK)
+            # Time during which all processes were stopped (Ctrl-Z) does not count.
+            seconds -= min(time.monotonic() - begun, 2 * _POLL)
 
     def _listen(self) -> bool:
-        """Read some of what the process has printed; return whether there was any."""
-        # Not all of it at once: a process that never stops printing must not keep us here.
+        """Read some of the output of the process and return whether there was any."""
+        # Not all of it, because a process may never stop printing.
         try:
             said = os.read(self._output.fileno(), 1 << 16)
         except BlockingIOError:
@@ -126,33 +126,33 @@ class Remote:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self._process.poll() is None
 
     @property
-    def last_words(self) -> str:
-        """The last lines that it printed before it died, as one."""
+    def last_output(self) -> str:
+        """The last lines of output before the process died, joined."""
         while self._listening and self._listen():
             pass
         lines = self._said.decode(errors="replace").splitlines()
         return " / ".join([line.strip() for line in lines if line.strip()][-3:])
 
     def kill(self) -> None:
-        """End the process, from any thread."""
+        """Kill the process; may be called by any thread."""
         self._process.kill()
 
     def close(self) -> None:
-        """End the process and free what it held."""
+        """Kill the process and free its resources."""
         self.kill()
         self._process.wait()
         self._socket.close()
         self._output.close()
 
     def _ending(self) -> str:
-        # The socket may have been closed by what is now about to end, or by a function that closes
-        # every descriptor; then nothing more can come from it.
+        # The socket was closed because the process is about to end, or by a function that closes
+        # all file descriptors.
         try:
-            code = self._process.wait(_LOOK)
+            code = self._process.wait(_POLL)
         except subprocess.TimeoutExpired:
             return "closed its connection"
         if code >= 0:

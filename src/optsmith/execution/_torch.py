@@ -1,4 +1,4 @@
-"""Torch's global settings, which a worker must have in common with its coordinator."""
+"""Transfer of torch's global settings to workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(value[0], warn_only=value[1])
 
 
-# What scripts set at the top and a new process would not know.
+# Settings of a script that a new process does not inherit.
 _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
     "dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "device": (torch.get_default_device, torch.set_default_device),
@@ -33,8 +33,8 @@ def current_settings() -> dict[str, Any]:
 
 
 def apply_settings(settings: dict[str, Any]) -> None:
-    """Make them the settings of this process."""
+    """Apply settings to this process."""
     for name, value in settings.items():
         get, change = _SETTINGS[name]
-        if get() != value:  # even the default device costs time on every call once it is set
+        if get() != value:  # setting a default device, even the same, slows down every call
             change(value)

@@ -1,8 +1,8 @@
-"""The main program of a worker process: reads jobs from a socket, writes results to it.
+"""The main program of a worker process, which reads jobs from a socket and writes results to it.
 
-The first message holds torch's settings, and the function with its context and how to prepare for
-it; the answer is None, or why the worker cannot start. Every other message is a job; the answer is
-its result or a `Lost`.
+The first message contains torch's settings, the function, its context and the prepare function; the
+answer is None, or why the worker cannot start. Every other message is a job; the answer is its
+result or a `Lost`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Serve the socket whose descriptor is the first argument, until the other end closes."""
+    """Serve the socket given as the first argument until the other end closes it."""
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     connection: Connection[Any, Any] = Connection(descriptor)
@@ -35,12 +35,12 @@ def main() -> None:
 def _leave_interrupts_to_the_coordinator() -> None:
     """Ignore Ctrl-C, which the terminal sends to the whole process group."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Blocked by the coordinator so far: ignored first, it cannot come through now.
+    # The coordinator blocked it; a pending signal is now ignored.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _die_with_the_coordinator() -> None:
-    """Have the kernel kill us when the coordinator dies, should the reader not get its turn."""
+    """Let the kernel kill this process when the coordinator dies, even if the reader is blocked."""
     if sys.platform == "linux":
         import ctypes
 
@@ -48,7 +48,7 @@ def _die_with_the_coordinator() -> None:
 
 
 def _read(connection: Connection[Any, Any], messages: SimpleQueue[bytes]) -> None:
-    """Read in a thread, which notices a closed socket in the middle of a job too."""
+    """Read messages in a thread, which also detects a closed socket during a job."""
     while True:
         try:
             messages.put(connection.recv_bytes())
@@ -60,7 +60,7 @@ def _serve(connection: Connection[Any, Any], messages: SimpleQueue[bytes]) -> No
     try:
         import torch
 
-        from optsmith.execution._shipping import pack, unpack
+        from optsmith.execution._serialization import pack, unpack
         from optsmith.execution._torch import apply_settings
 
         torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def _serve(connection: Connection[Any, Any], messages: SimpleQueue[bytes]) -> No
         if prepare is not None:
             prepare(context)
     except BaseException as error:
-        import pickle  # torch may be what could not be imported
+        import pickle  # torch may have failed to import
 
         connection.send_bytes(pickle.dumps(one_line(error)))
         sys.exit(1)

@@ -1,8 +1,8 @@
-"""How functions, tasks and tensors get into a worker: by cloudpickle, large data by file.
+"""Serialization of functions, tasks and tensors for workers: cloudpickle, with large data in files.
 
-Functions and classes that a worker cannot import (a script's own, a notebook's, those of a file
-loaded by path) travel by value. Memory of large tensors and arrays is written to a shelf once and
-mapped copy-on-write by every worker, so all of them need it once and none can spoil it for another.
+Functions and classes that a worker cannot import (from a script, a notebook, or a file loaded by
+path) are pickled by value. The memory of large tensors and arrays is written once to shared files,
+which every worker maps copy-on-write: they share the memory, and writes are private.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ import torch
 
 from optsmith._torch import typed, untyped
 from optsmith.execution._modules import importable
-from optsmith.execution._shelf import Shelf
+from optsmith.execution._shared_files import SharedFiles
 
-_OURS = __name__.partition(".")[0]  # a worker begins with importing it
+_OURS = __name__.partition(".")[0]  # workers can import it
 
 SMALL = 1 << 16
-"""Bytes up to which a tensor or array is sent with everything else."""
+"""Maximum bytes of a tensor or array that is pickled as usual."""
 
 Maps = dict[Any, Any]
-"""What an unpickler has mapped already, by what it was mapped from."""
+"""Maps created by an unpickler, by their source."""
 
 
 class _Storage(NamedTuple):
-    """The memory of tensors; their shapes, strides and flags are pickled as usual."""
+    """The memory of tensors in a file; shapes, strides and flags are pickled as usual."""
 
     path: str
     nbytes: int
-    dtype: torch.dtype | None  # None: the storage itself was pickled, not a tensor
+    dtype: torch.dtype | None  # None for a storage that was pickled without a tensor
 
     def load(self, maps: Maps) -> Any:
         if self.path not in maps:
-            # Not shared: written pages become private copies.
+            # Not shared, so that writes are private.
             maps[self.path] = torch.UntypedStorage.from_file(self.path, False, self.nbytes)
         memory = maps[self.path]
         if self.dtype is None:
@@ -51,7 +51,7 @@ class _Storage(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """A part of a file."""
+    """A range of bytes of a file."""
 
     path: str
     offset: int
@@ -59,9 +59,9 @@ class _Memory(NamedTuple):
 
 
 class _Array(NamedTuple):
-    """An array that lies in a part of a file."""
+    """An array whose memory is a range of a file."""
 
-    number: int  # one for each array object, so that the same object stays the same
+    number: int  # one per array object, to preserve identity
     memory: _Memory
     kind: type[np.ndarray[Any, Any]]
     shape: Sequence[int]
@@ -85,12 +85,12 @@ class _Array(NamedTuple):
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, file: io.BytesIO, shelf: Shelf | None) -> None:
+    def __init__(self, file: io.BytesIO, shared: SharedFiles | None) -> None:
         super().__init__(file)
-        self._shelf = shelf
+        self._shared = shared
         self._paths: dict[tuple[int, int], str] = {}
         self._numbers: dict[int, int] = {}
-        self._alive: list[object] = []  # while addresses identify memory, it must not be freed
+        self._alive: list[object] = []  # freed memory could be reused at the same address
         self._seen: set[str] = set()
         self._by_value: list[ModuleType] = []
 
@@ -102,8 +102,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
                 cloudpickle.unregister_pickle_by_value(module)
 
     def persistent_id(self, obj: Any) -> _Storage | _Array | None:
-        """Return where a large object's memory is; None pickles the object as usual."""
-        if self._shelf is None:
+        """Return the file of a large object's memory; None to pickle the object as usual."""
+        if self._shared is None:
             return None
         if isinstance(obj, torch.storage.TypedStorage):
             return self._storage(untyped(obj), obj.dtype)
@@ -121,7 +121,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(obj)
 
     def _check_module(self, name: object) -> None:
-        """Have what belongs to a module travel by value when workers cannot import it."""
+        """Register a module for pickling by value if workers cannot import it."""
         top = name.partition(".")[0] if isinstance(name, str) else "__main__"
         if top in ("__main__", _OURS) or top in self._seen:
             return
@@ -164,7 +164,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         )
 
     def _memory(self, root: np.ndarray[Any, Any]) -> _Memory:
-        # A map that is copy-on-write may differ from its file.
+        # A copy-on-write map may differ from its file.
         if isinstance(root, np.memmap) and isinstance(root.base, mmap.mmap) and root.mode != "c":
             memory = _Memory(str(root.filename), root.offset, root.nbytes)
             if root.filename is not None and _holds(memory.path, root.offset + root.nbytes):
@@ -176,11 +176,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return _Memory(self._write(_address(root), root.nbytes, data), 0, root.nbytes)
 
     def _write(self, address: int, nbytes: int, data: Callable[[], memoryview]) -> str:
-        """Return the file that holds some memory, written on first sight of it."""
-        if self._shelf is None:
-            raise AssertionError("nothing is written without a shelf")
+        """Return the file with a copy of some memory, which is written on first use."""
+        if self._shared is None:
+            raise AssertionError("nothing is written without shared files")
         if (address, nbytes) not in self._paths:
-            self._paths[address, nbytes] = self._shelf.write(data())
+            self._paths[address, nbytes] = self._shared.write(data())
         return self._paths[address, nbytes]
 
 
@@ -193,23 +193,23 @@ class _Unpickler(pickle.Unpickler):
         return pid.load(self._maps)
 
 
-def pack(obj: Any, shelf: Shelf | None = None) -> bytes:
-    """Return an object as bytes for another process; with a shelf, large data goes there."""
+def pack(obj: Any, shared: SharedFiles | None = None) -> bytes:
+    """Serialize an object for another process; large data is written to `shared` if given."""
     file = io.BytesIO()
-    _Pickler(file, shelf).dump(obj)
+    _Pickler(file, shared).dump(obj)
     return file.getvalue()
 
 
 def unpack(data: bytes) -> Any:
-    """Return the object that `pack` was given, in a process that may read its shelf.
+    """Deserialize an object from `pack`, in a process that can read its shared files.
 
-    Only for what came through a pipe from our own processes: unpickling runs code.
+    Only for data from our own processes, because unpickling runs code.
     """
     return _Unpickler(data).load()
 
 
 def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the array whose memory a view shows; views of views may have other objects between."""
+    """Return the array that owns the memory of a view, through any chain of bases."""
     root, below = array, array.base
     while below is not None:
         if isinstance(below, np.ndarray):
@@ -223,7 +223,7 @@ def _address(array: np.ndarray[Any, Any]) -> int:
 
 
 def _holds(path: str, nbytes: int) -> bool:
-    """Return whether a file is still there, with as many bytes."""
+    """Return whether a file exists and has at least `nbytes` bytes."""
     try:
         return os.stat(path).st_size >= nbytes
     except OSError:

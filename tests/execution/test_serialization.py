@@ -14,8 +14,8 @@ import worker_jobs
 from torch import nn
 
 from optsmith import OptsmithError
-from optsmith.execution._shelf import Shelf
-from optsmith.execution._shipping import SMALL, pack, unpack
+from optsmith.execution._serialization import SMALL, pack, unpack
+from optsmith.execution._shared_files import SharedFiles
 
 N = 300
 
@@ -86,22 +86,22 @@ def read_only(array):
 
 
 @pytest.fixture
-def shelf(tmp_path, monkeypatch):
+def shared(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    shelf = Shelf()
-    yield shelf
-    shelf.remove()
+    shared = SharedFiles()
+    yield shared
+    shared.remove()
     assert list(tmp_path.glob("optsmith-*")) == []
 
 
-def files(shelf):
-    return sorted(shelf._directory.iterdir()) if shelf._directory else []
+def files(shared):
+    return sorted(shared._directory.iterdir()) if shared._directory else []
 
 
 @pytest.mark.parametrize("name", TENSORS)
-def test_a_tensor_arrives_as_it_was(name, shelf):
+def test_a_tensor_arrives_as_it_was(name, shared):
     tensor = TENSORS[name]()
-    packed = pack({"x": tensor, "again": tensor}, shelf)
+    packed = pack({"x": tensor, "again": tensor}, shared)
     copy = unpack(packed)
     got = copy["x"]
     assert copy["again"] is got
@@ -113,47 +113,47 @@ def test_a_tensor_arrives_as_it_was(name, shelf):
     if tensor.layout == torch.strided:
         assert got.stride() == tensor.stride()
         assert got.storage_offset() == tensor.storage_offset()
-        assert len(files(shelf)) == (tensor.untyped_storage().nbytes() > SMALL)
+        assert len(files(shared)) == (tensor.untyped_storage().nbytes() > SMALL)
         torch.testing.assert_close(got.resolve_conj(), tensor.resolve_conj(), rtol=0, atol=0)
     else:
-        assert len(files(shelf)) == 2
+        assert len(files(shared)) == 2
         assert torch.equal(got.values(), tensor.values())
         assert torch.equal(got.indices(), tensor.indices())
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_arrives_as_it_was(name, shelf):
+def test_an_array_arrives_as_it_was(name, shared):
     array = ARRAYS[name]()
-    packed = pack([array, array], shelf)
+    packed = pack([array, array], shared)
     got, again = unpack(packed)
     assert again is got
     assert type(got) is np.ndarray
     assert (got.dtype, got.shape) == (array.dtype, array.shape)
     np.testing.assert_array_equal(got, array)
     if name == "objects":
-        assert files(shelf) == []
+        assert files(shared) == []
     else:
         assert got.strides == array.strides
         assert got.flags.writeable == array.flags.writeable
-        assert len(files(shelf)) == (array.nbytes > SMALL)
+        assert len(files(shared)) == (array.nbytes > SMALL)
         assert len(packed) < SMALL
 
 
-def test_what_is_small_makes_no_directory(shelf):
+def test_what_is_small_makes_no_directory(shared):
     tensor, array = torch.ones(SMALL // 4), np.ones(SMALL // 8)
-    got = unpack(pack([tensor, array], shelf))
+    got = unpack(pack([tensor, array], shared))
     assert torch.equal(got[0], tensor)
     np.testing.assert_array_equal(got[1], array)
-    assert shelf._directory is None
+    assert shared._directory is None
 
 
-def test_memory_is_written_once_and_views_of_it_stay_views(shelf):
+def test_memory_is_written_once_and_views_of_it_stay_views(shared):
     base = numbers()
     array = np.arange(50_000.0)
     module = nn.Linear(N, N)
     context = [base, base.T, base[10:], array, array[5:20_000], module, module.weight]
-    a, b, c, d, e, linear, weight = unpack(pack(context, shelf))
-    assert len(files(shelf)) == 3
+    a, b, c, d, e, linear, weight = unpack(pack(context, shared))
+    assert len(files(shared)) == 3
     a[20, 30] = -1.0
     assert (b[30, 20], c[10, 30]) == (-1.0, -1.0)
     d[9] = -1.0
@@ -161,14 +161,14 @@ def test_memory_is_written_once_and_views_of_it_stay_views(shelf):
     assert linear.weight is weight
 
 
-def test_a_tensor_and_an_array_of_one_memory_share_a_file(shelf):
+def test_a_tensor_and_an_array_of_one_memory_share_a_file(shared):
     tensor = numbers()
-    pack([tensor, tensor.numpy()], shelf)
-    assert len(files(shelf)) == 1
+    pack([tensor, tensor.numpy()], shared)
+    assert len(files(shared)) == 1
 
 
 class Fleeting:
-    """A list whose items are made while it is pickled, one in the memory of the last."""
+    """A list whose items are created during pickling, each in the memory of the one before."""
 
     def __init__(self, make):
         self.make = make
@@ -185,13 +185,13 @@ class Fleeting:
         lambda i: torch.full((20_000,), i).untyped_storage(),
     ],
 )
-def test_memory_that_is_used_again_while_pickling_is_not_mixed_up(make, shelf):
-    got = unpack(pack(Fleeting(make), shelf))
+def test_memory_that_is_used_again_while_pickling_is_not_mixed_up(make, shared):
+    got = unpack(pack(Fleeting(make), shared))
     assert [int(x[0]) for x in got] == list(range(10))
 
 
-def test_writes_stay_private(shelf):
-    packed = pack([numbers(), np.arange(50_000.0)], shelf)
+def test_writes_stay_private(shared):
+    packed = pack([numbers(), np.arange(50_000.0)], shared)
     tensor, array = unpack(packed)
     tensor.zero_()
     array[:] = 0.0
@@ -206,10 +206,10 @@ def make_map(path, mode="r"):
 
 
 @pytest.mark.parametrize("part", [np.s_[:], np.s_[20:, ::2]])
-def test_a_mapped_file_is_not_written_again(part, shelf, tmp_path):
+def test_a_mapped_file_is_not_written_again(part, shared, tmp_path):
     array = make_map(tmp_path / "data.npy")
-    packed = pack([array[part], np.asarray(array)[part]], shelf)
-    assert files(shelf) == []
+    packed = pack([array[part], np.asarray(array)[part]], shared)
+    assert files(shared) == []
     assert len(packed) < SMALL
     mapped, plain = unpack(packed)
     assert (type(mapped), type(plain)) == (np.memmap, np.ndarray)
@@ -219,35 +219,35 @@ def test_a_mapped_file_is_not_written_again(part, shelf, tmp_path):
         assert not got.flags.writeable
 
 
-def test_a_map_with_private_changes_is_written(shelf, tmp_path):
+def test_a_map_with_private_changes_is_written(shared, tmp_path):
     array = make_map(tmp_path / "data.npy", "c")
     array[0, 0] = -5.0
-    got = unpack(pack(array, shelf))
+    got = unpack(pack(array, shared))
     np.testing.assert_array_equal(got, array)
-    assert len(files(shelf)) == 1
+    assert len(files(shared)) == 1
 
 
-def test_a_map_of_a_file_that_is_gone_is_written(shelf, tmp_path):
+def test_a_map_of_a_file_that_is_gone_is_written(shared, tmp_path):
     array = make_map(tmp_path / "data.npy")
     (tmp_path / "data.npy").unlink()
-    np.testing.assert_array_equal(unpack(pack(array, shelf)), array)
+    np.testing.assert_array_equal(unpack(pack(array, shared)), array)
 
 
-def test_a_tensor_mapped_from_a_file_is_not_written_again(shelf, tmp_path):
+def test_a_tensor_mapped_from_a_file_is_not_written_again(shared, tmp_path):
     path = str(tmp_path / "data.bin")
     numbers().numpy().tofile(path)
     tensor = torch.from_file(path, shared=True, size=N * N).reshape(N, N)
-    got = unpack(pack(tensor, shelf))
-    assert files(shelf) == []
+    got = unpack(pack(tensor, shared))
+    assert files(shared) == []
     assert torch.equal(got, numbers())
     got.zero_()
     assert torch.equal(tensor, numbers())
 
 
-def test_a_full_disk_is_one_clear_error(shelf, monkeypatch):
+def test_a_full_disk_is_one_clear_error(shared, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
     with pytest.raises(OptsmithError, match=r"cannot write .* /nowhere/at/all .*set TMPDIR"):
-        pack(numbers(), shelf)
+        pack(numbers(), shared)
 
 
 def load_by_path(path, name):
@@ -305,16 +305,16 @@ def test_a_module_made_by_hand_travels_by_value():
     assert unpack(packed)() == 2
 
 
-def test_the_next_shelf_removes_what_a_killed_process_left(shelf, tmp_path):
+def test_the_next_process_removes_what_a_killed_process_left(shared, tmp_path):
     dead = subprocess.Popen(["true"])  # noqa: S607
     dead.wait()
-    leftover = tmp_path / f"optsmith-shelf-{dead.pid}-abc"
-    ours = tmp_path / f"optsmith-shelf-{os.getpid()}-abc"
-    other = tmp_path / "optsmith-shelf-notes"
+    leftover = tmp_path / f"optsmith-shared-{dead.pid}-abc"
+    ours = tmp_path / f"optsmith-shared-{os.getpid()}-abc"
+    other = tmp_path / "optsmith-shared-notes"
     for path in (leftover, ours, other):
         path.mkdir()
         (path / "1").write_text("data")
-    shelf.write(memoryview(b"new"))
+    shared.write(memoryview(b"new"))
     assert not leftover.exists()
     assert ours.exists()
     assert other.exists()
@@ -323,24 +323,24 @@ def test_the_next_shelf_removes_what_a_killed_process_left(shelf, tmp_path):
         path.rmdir()
 
 
-def test_a_locked_directory_is_left_alone_whatever_its_number(shelf, tmp_path):
-    from optsmith.execution._shelf import _lock
+def test_a_locked_directory_is_left_alone_whatever_its_number(shared, tmp_path):
+    from optsmith.execution._shared_files import _lock
 
     dead = subprocess.Popen(["true"])  # noqa: S607
     dead.wait()
-    path = tmp_path / f"optsmith-shelf-{dead.pid}-abc"
+    path = tmp_path / f"optsmith-shared-{dead.pid}-abc"
     path.mkdir()
     lock = _lock(path)
-    shelf.write(memoryview(b"new"))
+    shared.write(memoryview(b"new"))
     assert path.exists()
     os.close(lock)
     path.rmdir()
 
 
-def test_a_shelf_is_private_and_its_files_hold_what_was_written(shelf):
-    path = Path(shelf.write(memoryview(b"some data")))
+def test_the_directory_is_private_and_its_files_hold_what_was_written(shared):
+    path = Path(shared.write(memoryview(b"some data")))
     assert path.read_bytes() == b"some data"
     assert path.parent.stat().st_mode & 0o077 == 0
-    shelf.remove()
-    shelf.remove()
+    shared.remove()
+    shared.remove()
     assert not path.parent.exists()

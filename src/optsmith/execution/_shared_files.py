@@ -1,4 +1,4 @@
-"""A private directory of large arrays, which all workers map instead of each having a copy."""
+"""Temporary files of large arrays, which all workers map instead of copying them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from optsmith._errors import StudyError
 
-_NAME = re.compile(r"optsmith-shelf-(\d+)-\w+")
+_NAME = re.compile(r"optsmith-shared-(\d+)-\w+")
 
 
-class Shelf:
-    """Files in a temporary directory that is made on first use and gone after `remove`.
+class SharedFiles:
+    """Files in a temporary directory that is created on first use and deleted by `remove`.
 
-    The directory is locked as long as its process lives. What a killed process left behind is
-    removed by the next one that makes a shelf.
+    The directory is locked while this process lives. Directories of killed processes are deleted
+    when another process creates one.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class Shelf:
         """Write a new file and return its path.
 
         Raises:
-            StudyError: There is no room for it, or no permission.
+            StudyError: The disk is full, or the directory is not writable.
         """
         try:
             if self._directory is None:
@@ -41,12 +41,12 @@ class Shelf:
         except OSError as error:
             raise StudyError(
                 f"cannot write the data that workers share to {tempfile.gettempdir()}"
-                f" ({error.strerror}); set TMPDIR to a directory with more room"
+                f" ({error.strerror}); set TMPDIR to a directory with more space"
             ) from None
         return path
 
     def remove(self) -> None:
-        """Delete the directory; processes that have mapped its files keep what they mapped."""
+        """Delete the directory; existing memory maps of its files stay valid."""
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
         if self._lock is not None:
@@ -55,16 +55,16 @@ class Shelf:
 
     def _make(self) -> None:
         _remove_leftovers()
-        self._directory = Path(tempfile.mkdtemp(prefix=f"optsmith-shelf-{os.getpid()}-"))
+        self._directory = Path(tempfile.mkdtemp(prefix=f"optsmith-shared-{os.getpid()}-"))
         self._lock = _lock(self._directory)
 
 
 def _remove_leftovers() -> None:
-    for path in Path(tempfile.gettempdir()).glob("optsmith-shelf-*"):
+    for path in Path(tempfile.gettempdir()).glob("optsmith-shared-*"):
         match = _NAME.fullmatch(path.name)
         if match is None or _alive(int(match[1])):
             continue
-        # A dead number may be a process that lives in another container; its lock tells.
+        # The process may be alive in another container, which the lock shows.
         lock = _lock(path)
         if lock is not None:
             shutil.rmtree(path, ignore_errors=True)
@@ -82,14 +82,14 @@ def _alive(pid: int) -> bool:
 
 
 def _lock(directory: Path) -> int | None:
-    """Lock a directory until the returned descriptor is closed; None when another holds it."""
-    import fcntl  # not on Windows, where importing this module must still work
+    """Return the descriptor of a locked directory; None if another process holds the lock."""
+    import fcntl  # not available on Windows, where this module must be importable
 
     descriptor = -1
     try:
         descriptor = os.open(directory, os.O_RDONLY)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # also: not ours to open, or a file system without locks
+    except OSError:  # also without permission, or on a file system without locks
         if descriptor >= 0:
             os.close(descriptor)
         return None

@@ -1,4 +1,4 @@
-"""One worker at a time: started when it is needed, replaced when it dies."""
+"""Supervision of one worker process: started on demand, replaced when it dies."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from optsmith.execution._base import Lost, one_line
 from optsmith.execution._remote import DiedError, LateError, Remote
 
 ATTEMPTS = 2
-"""How often a job is tried when its worker dies: the second time it is the job's own fault."""
+"""Attempts per job if its worker dies; after two deaths the job is assumed to be the cause."""
 
 
-class Seat:
-    """Runs jobs one after the other, each on a worker that is ready for it.
+class Supervisor:
+    """Runs jobs sequentially on a worker process that it starts and replaces as needed.
 
-    All methods but `stop` belong to one thread.
+    All methods except `stop` must be called by the same thread.
 
     Args:
-        setup: First message to a worker.
-        time_limit: Seconds that a job may take; starting a worker does not count.
+        setup: The first message to a worker.
+        time_limit: Maximum seconds per job, not counting the start of the worker; None for no
+            limit.
     """
 
     def __init__(self, setup: bytes, time_limit: float | None) -> None:
@@ -33,10 +34,10 @@ class Seat:
         self._stopped = False
 
     def run(self, job: bytes) -> Any:
-        """Return a job's result, or a `Lost`.
+        """Return the result of a job, or a `Lost` if it failed.
 
         Raises:
-            StudyError: No worker can be started, or the seat was stopped.
+            StudyError: No worker can be started, or the supervisor was stopped.
         """
         endings: list[str] = []
         seconds = 0.0
@@ -56,7 +57,7 @@ class Seat:
             else:
                 return _read(answer, seconds + time.monotonic() - begun)
         first, second = endings
-        message = f"{first}, twice" if first == second else f"{first}, and the next {second}"
+        message = f"{first}, twice" if first == second else f"{first}, and its replacement {second}"
         return Lost("died", f"its worker process {message}", seconds)
 
     def _ready(self) -> Remote:
@@ -70,21 +71,21 @@ class Seat:
         try:
             reason = pickle.loads(remote.ask(self._setup))  # noqa: S301 (from our own worker)
         except DiedError as error:
-            words = remote.last_words
-            reason = f"it {error}" + (f' after saying "{words}"' if words else "")
+            printed = remote.last_output
+            reason = f"it {error}" + (f' after printing "{printed}"' if printed else "")
         if reason is not None:
             raise StudyError(f"a worker process cannot start: {reason}")
         return remote
 
     def stop(self) -> None:
-        """End the running job and start no other, from any thread."""
+        """Stop the running job and start no other; may be called by any thread."""
         with self._lock:
             self._stopped = True
             if self._remote is not None:
                 self._remote.kill()
 
     def close(self) -> None:
-        """End the worker, if there is one; the next job gets another."""
+        """Stop the worker, if there is one; the next job starts another."""
         with self._lock:
             if self._remote is not None:
                 self._remote.close()
