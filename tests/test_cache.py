@@ -1,4 +1,4 @@
-"""Values remembered per object."""
+"""The cache of values per object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from optsmith._cache import ObjectCache
 
 @dataclass
 class Point:
-    """Defines equality, so it has no hash."""
+    """Defines equality, so it is not hashable."""
 
     x: int
 

@@ -1,7 +1,7 @@
 """Optsmith finds a better optimizer for your training job.
 
-What this module exports is the public API; everything else may change. Names that need torch are
-imported on first use, so that the command line starts at once.
+The names exported here are the public API; everything else may change. Names that need torch are
+imported on first use, so that the command line starts quickly.
 """
 
 from importlib import import_module

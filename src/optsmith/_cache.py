@@ -1,4 +1,4 @@
-"""Values remembered per object, for as long as the object lives."""
+"""A cache of values per object, which are discarded with the object."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ T = TypeVar("T")
 
 
 class ObjectCache(Generic[T]):
-    """Remembers values by object and key.
+    """Caches values by object and key.
 
-    Objects are told apart by identity, so that those that define equality without a hash (a
-    dataclass, for instance) can be remembered too, and equal ones never share a value.
+    Objects are compared by identity, so that unhashable objects, such as most dataclasses, are
+    supported, and equal objects do not share values.
     """
 
     def __init__(self) -> None:
         self._values: dict[int, dict[Hashable, T]] = {}
 
     def get(self, owner: object, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the value for `owner` and `key`, made on first use."""
+        """Return the value for `owner` and `key`, computed on first use."""
         if id(owner) not in self._values:
             self._values[id(owner)] = {}
             weakref.finalize(owner, self._values.pop, id(owner), None)

@@ -1,4 +1,4 @@
-"""The cache directory."""
+"""Location of the cache directory."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from optsmith._errors import OptsmithError
 
 
 def cache_dir(holding: str = "") -> Path:
-    """Return the directory for datasets, locks and trained models; it need not exist.
+    """Return the directory for datasets, locks and trained models; it may not exist yet.
 
-    `OPTSMITH_CACHE`, else the user's cache directory on this system (`~/.cache/optsmith` on
-    Linux). A user's cache directory that cannot be written to is replaced by a private directory
-    among the temporary files.
+    `OPTSMITH_CACHE`, or the user's cache directory (`~/.cache/optsmith` on Linux). If the user's
+    cache directory is not writable, a private temporary directory is used instead.
 
     Args:
-        holding: A name that is looked for: a cache directory that has it is returned even when it
-            is read-only.
+        holding: Name of an entry of the cache; a cache directory that contains it is returned even
+            if it is read-only.
 
     Raises:
-        OptsmithError: The temporary directory cannot be made, or belongs to another user.
+        OptsmithError: The temporary directory cannot be created, or belongs to another user.
     """
     if chosen := os.environ.get("OPTSMITH_CACHE"):
         return Path(chosen).expanduser().absolute()
@@ -37,23 +36,23 @@ def cache_dir(holding: str = "") -> Path:
 
 
 def _can_be_written(directory: Path) -> bool:
-    """Return whether files can be made in a directory, which may have to be made first."""
-    # Not Path.exists, which raises where a directory may not be searched.
+    """Return whether a directory is writable, or can be created."""
+    # Not Path.exists, which raises an error without permission to search a directory.
     nearest = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 
 
 def _temporary() -> Path:
     user = getattr(os, "getuid", lambda: 0)()
-    advice = "set OPTSMITH_CACHE to a directory of yours"
+    advice = "set OPTSMITH_CACHE to another directory"
     try:
         directory = Path(tempfile.gettempdir()) / f"optsmith-{user}"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise OptsmithError(
-            f"no cache directory can be made: {error.strerror or error}; {advice}"
+            f"the cache directory cannot be created: {error.strerror or error}; {advice}"
         ) from None
-    # Anyone may have made a directory of that name, and what is in it would be trusted.
+    # Another user may have created the directory, whose content would be trusted.
     if directory.is_symlink() or directory.stat().st_uid != user:
         raise OptsmithError(f"{directory} belongs to another user; {advice}")
     return directory

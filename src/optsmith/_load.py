@@ -1,4 +1,4 @@
-"""Objects of a user's own files: `file.py:name` or `package.module:name`."""
+"""Loading of objects from users' files or modules: `file.py:name` or `package.module:name`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def load(text: str, kind: str, fits: Callable[[Any], bool], error: type[Optsmith
 
     Args:
         text: `file.py:name` or `package.module:name`.
-        kind: What it should be, for messages ("task").
-        fits: Says whether an object is one.
-        error: What to raise.
+        kind: Kind of object for error messages, such as "task".
+        fits: Function that returns whether an object is of that kind.
+        error: Exception to raise.
 
     Raises:
-        OptsmithError: There is no such file or object.
+        OptsmithError: The file or object does not exist, or the file cannot be imported.
     """
     source, _, name = text.rpartition(":")
     try:
@@ -42,7 +42,7 @@ def load(text: str, kind: str, fits: Callable[[Any], bool], error: type[Optsmith
 
 
 def _is_own(value: Any, module: ModuleType) -> bool:
-    """Return whether an object is not a class that a module has imported."""
+    """Return False for a class that the module has imported, True for any other object."""
     return not isinstance(value, type) or value.__module__ == module.__name__
 
 
@@ -57,7 +57,7 @@ def _module(source: str, error: type[OptsmithError]) -> ModuleType:
     if spec is None or spec.loader is None:
         raise error(f"{source} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Beside the file, as when it is run as a script.
+    # The directory of the file, as when it is run as a script.
     sys.path.insert(0, str(path.resolve().parent))
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""Every test of the data layer has a cache of its own, and a host on loopback."""
+"""Fixtures of the data tests: a separate cache per test, and a server on loopback."""
 
 from __future__ import annotations
 

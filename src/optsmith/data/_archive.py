@@ -1,4 +1,4 @@
-"""Taking files out of what was downloaded; nothing is written but the names asked for."""
+"""Extraction of files from archives; only the requested files are written."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from optsmith.data._base import Unpack
 
 @contextmanager
 def damage_named(archive: Path) -> Iterator[None]:
-    """Turn what archive modules raise into one error that names the archive.
+    """Convert the errors of archive modules to a `DataError` that names the archive.
 
     Raises:
-        DataError: The block found the archive damaged, or something missing in it.
+        DataError: The archive is damaged, or a member is missing.
     """
     try:
         yield
     except KeyError as error:
-        raise DataError(f"{archive.name} does not have {error.args[0]}") from None
+        raise DataError(f"{archive.name} does not contain {error.args[0]}") from None
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError) as error:
         raise DataError(f"{archive.name} is truncated or damaged: {error}") from None
 
@@ -39,10 +39,10 @@ def _copy(stream: gzip.GzipFile | IO[bytes], into: Path, name: str) -> None:
 
 
 def gunzip(archive: Path, into: Path, names: Sequence[str]) -> None:
-    """Unpack a `.gz` file, which holds the one file asked for.
+    """Decompress a `.gz` file to the one file in `names`.
 
     Raises:
-        DataError: It is damaged.
+        DataError: The archive is damaged.
     """
     (name,) = names
     with damage_named(archive), gzip.open(archive, "rb") as stream:
@@ -50,9 +50,10 @@ def gunzip(archive: Path, into: Path, names: Sequence[str]) -> None:
 
 
 def from_archive(prefix: str = "") -> Unpack:
-    """Return how to take files out of a zip or tar archive that has them behind `prefix`.
+    """Return a function that extracts files from a zip or tar archive.
 
-    Members are copied by name into files that we name, so an archive cannot write elsewhere.
+    The members' names are `prefix` followed by the name of the file. Members are copied to given
+    names, so an archive cannot write elsewhere.
     """
 
     def unpack(archive: Path, into: Path, names: Sequence[str]) -> None:

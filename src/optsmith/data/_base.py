@@ -1,4 +1,4 @@
-"""What a dataset is: files with checksums, where they can be had, and how they are read."""
+"""Declarations of datasets: files with checksums, sources, and a reader."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from optsmith.data._progress import Progress
 
 Unpack = Callable[[Path, Path, Sequence[str]], None]
-"""Makes some of a dataset's files from something downloaded: (download, directory, names)."""
+"""A function (download, directory, names) that writes files of a dataset from a download."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file of a dataset, in the one form in which it is kept.
+    """One file of a dataset, uncompressed.
 
     Attributes:
-        name: Its name, with `/` when the dataset has folders.
-        size: Its bytes.
+        name: File name, with `/` if the dataset has folders.
+        size: Size in bytes.
         checksum: Algorithm and hexadecimal digest, such as `sha256:ba891046…`.
     """
 
@@ -33,13 +33,13 @@ class DataFile:
 
 
 class Source(ABC):
-    """A way to get the files of a dataset.
+    """A source of the files of a dataset.
 
-    A source does not verify what it yields, knows nothing of the cache, and writes nowhere but
-    into the directory that it is given.
+    A source does not verify files, does not depend on the cache, and writes only to the directory
+    that is passed to `fetch`.
 
     Attributes:
-        remote: Whether it may need a network.
+        remote: Whether the source needs a network.
     """
 
     remote: ClassVar[bool] = True
@@ -47,44 +47,44 @@ class Source(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What it is, for messages."""
+        """Display name of the source."""
 
     def where(self) -> Path | None:
-        """Return where on this machine it is; None when it is not."""
+        """Return the path of the source on this machine; None if it is not on this machine."""
         return None
 
     def near(self, data_dir: Path) -> Source:
-        """Return the source that looks into a user's directory first, if it looks into any."""
+        """Return a source that also searches a user's directory, if it searches directories."""
         return self
 
     @abstractmethod
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
-        """Put the wanted files into `scratch`, and yield the name of each once it is complete.
+        """Write the wanted files to `scratch`, and yield the name of each complete file.
 
-        Names not wanted are never yielded. The caller may move a file away once it is yielded.
+        Only wanted names are yielded. The caller may move a file after it was yielded.
 
         Raises:
-            DataError: A file cannot be had from here; those yielded before are good.
+            DataError: A file is not available; files that were yielded before are valid.
         """
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset, declared as data.
+    """The declaration of a dataset.
 
     Attributes:
-        name: Its name in `load` and on the command line.
-        title: What it is, in a few words.
-        files: The files, uncompressed. Sources that have the data in another form rebuild these
-            byte for byte, so one checksum per file serves all sources.
-        read: Turns the directory that holds the verified files into what `load` returns.
-        sources: Ways to get the files, tried in order.
-        folders: Names that the dataset's folder may have besides `name`.
-        packages: Installed packages that have the files as they are: distribution and folder.
-        reads_packed: Whether `read` also takes a file with `.gz` behind its name. Otherwise such
-            files are unpacked into the cache first.
-        licence: Under which terms it may be used.
-        citation: Whom to cite.
+        name: Name in `load` and on the command line.
+        title: Short description.
+        files: The files, uncompressed. Sources with another format rebuild these byte for byte, so
+            there is one checksum per file for all sources.
+        read: Function from the directory of the verified files to the result of `load`.
+        sources: Sources of the files, tried in order.
+        folders: Alternatives to `name` as the name of the dataset's folder.
+        packages: Installed packages that contain the files: distribution and folder.
+        reads_packed: Whether `read` also supports `.gz` files. Otherwise they are decompressed into
+            the cache.
+        licence: License of the data.
+        citation: Publication to cite.
     """
 
     name: str
@@ -100,9 +100,9 @@ class Dataset:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total size of all files in bytes."""
         return sum(file.size for file in self.files)
 
 
 datasets: Registry[Dataset] = Registry("dataset")
-"""The datasets by name."""
+"""The registry of datasets."""

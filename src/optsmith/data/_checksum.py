@@ -1,4 +1,4 @@
-"""Is a file what it should be? And has that been asked before?"""
+"""Verification of files by checksum, with a record of verified files."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 from optsmith.data._base import DataFile
 
 PACKED = ".gz"
-_SMALL = 1 << 20  # hashing less takes no longer than looking a stamp up
+_SMALL = 1 << 20  # smaller files are hashed as fast as a stamp is looked up
 
 
 def open_file(path: Path) -> Any:
-    """Open a file for its content: what is in it when its name ends with `.gz`."""
+    """Open a file for reading bytes, decompressed if its name ends with `.gz`."""
     return gzip.open(path, "rb") if path.name.endswith(PACKED) else path.open("rb")
 
 
 def fault(path: Path, checksum: str, size: int | None = None, packed: bool = False) -> str:
-    """Return what is wrong with a file, or an empty string.
+    """Return what is wrong with a file; empty if it is valid.
 
     Args:
         path: The file.
-        checksum: What its checksum must be.
-        size: How many bytes it must have; None when that is not known.
-        packed: Whether a file whose name ends with `.gz` is judged by its content.
+        checksum: Expected checksum.
+        size: Expected size in bytes; None if unknown.
+        packed: Whether a `.gz` file is decompressed before verification.
     """
     algorithm, _, expected = checksum.partition(":")
     digest, count = hashlib.new(algorithm, usedforsecurity=False), 0
@@ -53,10 +53,10 @@ def fault(path: Path, checksum: str, size: int | None = None, packed: bool = Fal
 
 
 class Stamps:
-    """Remembers files that were found right by size and time, so that they are hashed once.
+    """Records the size and modification time of verified files, so that they are hashed once.
 
-    Whoever changes a file and then restores both its size and its time to the nanosecond gets
-    past this; `optsmith data fetch` hashes regardless. Losing the record costs one hashing.
+    A change that preserves both is not detected; `optsmith data fetch` always hashes. If the record
+    is lost, files are hashed again.
     """
 
     def __init__(self, record: Path) -> None:
@@ -72,16 +72,16 @@ class Stamps:
         return stamps if isinstance(stamps, dict) else {}
 
     def fault(self, path: Path, file: DataFile, thorough: bool = False) -> str:
-        """Return what is wrong with a file, or an empty string.
+        """Return what is wrong with a file; empty if it is valid.
 
         Args:
-            path: Where it lies, packed or not.
-            file: What it must be.
-            thorough: Whether to hash it although it was found right before.
+            path: Path of the file, compressed or not.
+            file: Its declaration.
+            thorough: Whether to hash a file that was already verified.
         """
         key = str(path.resolve())
         try:
-            status = path.stat()  # before hashing: a change during it must not get a stamp
+            status = path.stat()  # before hashing, so that a change during it is detected later
         except OSError as error:
             return f"{path.name} in {path.parent} cannot be read: {error.strerror}"
         stamp = [status.st_size, status.st_mtime_ns, file.checksum]
@@ -95,14 +95,14 @@ class Stamps:
         return problem
 
     def note(self, path: Path, file: DataFile) -> None:
-        """Remember a file that has just been verified."""
+        """Record a file that was just verified."""
         if file.size > _SMALL:
             key, status = str(path.resolve()), path.stat()
             stamp = [status.st_size, status.st_mtime_ns, file.checksum]
             self._stamps[key] = self._new[key] = stamp
 
     def save(self) -> None:
-        """Write what is new; a directory that cannot be written to is no reason to fail."""
+        """Write new entries of the record; does nothing if the directory is not writable."""
         if not self._new:
             return
         temporary = self._record.with_name(f".verified-{uuid.uuid4().hex}")

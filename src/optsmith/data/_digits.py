@@ -1,4 +1,4 @@
-"""Digits: 1 797 handwritten digits of 8 by 8 pixels, which come with scikit-learn."""
+"""The digits dataset of scikit-learn: 1 797 handwritten digits of 8 by 8 pixels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FILE = "digits.csv"
 
 
 class Digits(NamedTuple):
-    """The digits: read-only arrays of bytes.
+    """The digits, as read-only arrays of bytes.
 
     Attributes:
-        images: Of shape (1797, 8, 8), from 0 to 16.
-        labels: Of shape (1797,).
+        images: Shape (1797, 8, 8), values from 0 to 16.
+        labels: Shape (1797,).
     """
 
     images: NDArray[np.uint8]
@@ -28,7 +28,7 @@ class Digits(NamedTuple):
 
 
 def _read(directory: Path) -> Digits:
-    """Read the file itself: importing scikit-learn for it would take seconds."""
+    """Read the file directly, because importing scikit-learn takes seconds."""
     import numpy as np
 
     plain = directory / _FILE

@@ -1,4 +1,4 @@
-"""Downloading, with short time-outs. Apart from what declares sources: it imports slowly."""
+"""HTTP downloads with short time-outs; a separate module because its imports are slow."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from optsmith._version import __version__
 from optsmith.data._progress import Progress
 
 TIMEOUT = 10.0
-"""Seconds to wait for a connection, and for the next bytes."""
+"""Seconds to wait for a connection, and for more data."""
 
 
 def reason(error: Exception) -> str:
-    """Return why a download failed, in a few words."""
+    """Return a short reason why a download failed."""
     if isinstance(error, urllib.error.HTTPError):
         return f"{error.code} {error.reason}"
     if isinstance(error, urllib.error.URLError) and isinstance(error.reason, Exception):
@@ -26,19 +26,19 @@ def reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return f"no answer within {TIMEOUT:g} s"
     if isinstance(error, socket.gaierror):
-        return "the host's name cannot be resolved"
+        return "the host name cannot be resolved"
     text = getattr(error, "strerror", None) or getattr(error, "reason", None) or str(error)
     return str(text) or type(error).__name__
 
 
 def reach(address: str) -> None:
-    """Find out soon whether a host answers.
+    """Check quickly that a host accepts connections.
 
-    A large host has many addresses, and Python would wait for each of them in turn: behind a
-    firewall that drops packets, minutes of silence. One of each family says enough.
+    Python would try all addresses of a host in turn, which takes minutes behind a firewall that
+    drops packets. This tries one address per family.
 
     Raises:
-        DataError: It does not.
+        DataError: The host does not accept connections.
     """
     parts = urlsplit(address)
     host = parts.hostname or ""
@@ -63,10 +63,11 @@ def reach(address: str) -> None:
 
 
 def save(address: str, target: Path, progress: Progress) -> None:
-    """Download to a file.
+    """Download a file.
 
     Raises:
-        DataError: The network or the host fails; a full disk stays an OSError.
+        DataError: The network or the host fails.
+        OSError: The file cannot be written.
     """
     request = urllib.request.Request(  # noqa: S310 (addresses are declared, content is verified)
         address, headers={"User-Agent": f"optsmith/{__version__}"}

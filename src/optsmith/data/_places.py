@@ -1,4 +1,4 @@
-"""Where a dataset may lie on this machine, in the order in which we look."""
+"""The places where a dataset may be on this machine, in search order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from optsmith.data._packages import installed
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory that may hold a dataset.
+    """A directory that may contain a dataset.
 
     Attributes:
         directory: The directory.
-        kind: What it is: `data_dir`, `OPTSMITH_DATA`, `cache`, or `installed package …`.
+        kind: `data_dir`, `OPTSMITH_DATA`, `cache`, or `installed package …`.
     """
 
     directory: Path
@@ -28,34 +28,34 @@ class Place:
 
     @property
     def users(self) -> bool:
-        """Whether the user named it, so that a fault in it is an error and nothing to mend."""
+        """Whether the user chose the directory, so that an invalid file in it is an error."""
         return self.kind in ("data_dir", "OPTSMITH_DATA")
 
     def find(self, dataset: Dataset) -> dict[str, Path]:
-        """Return the files of a dataset that are here, packed or not, by name."""
+        """Return the paths of the dataset's files in this place, compressed or not, by name."""
         found = {}
         for file in dataset.files:
             plain = self.directory / file.name
             for path in (plain, plain.with_name(plain.name + PACKED)):
-                if os.path.isfile(path):  # unlike Path.is_file, False where we may not look
+                if os.path.isfile(path):  # unlike Path.is_file, False without permission
                     found[file.name] = path
                     break
         return found
 
 
 def cache_place(dataset: Dataset) -> Place:
-    """Return where a dataset is cached."""
+    """Return the place of a dataset in the cache."""
     return Place(cache_dir(dataset.name) / dataset.name, "cache")
 
 
 def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[Place]:
-    """Yield the place in a user's directory that has the dataset, if one does.
+    """Yield the place of the dataset in a user's directory, if there is one.
 
     Raises:
-        DataError: There is no such directory, or it has only some of the files.
+        DataError: The directory does not exist or is incomplete.
     """
     if not root.is_dir():
-        raise DataError(f"{kind} names {root}, which is not a directory")
+        raise DataError(f"{kind} is {root}, which is not a directory")
     folders = [root / name for name in (dataset.name, *dataset.folders)]
     candidates = [Place(directory, kind) for directory in (*folders, root)]
     for place in candidates:
@@ -74,10 +74,10 @@ def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[Place]:
 
 
 def places(dataset: Dataset, data_dir: str | os.PathLike[str] | None) -> Iterator[Place]:
-    """Yield the places where a dataset may be, in order.
+    """Yield the places where a dataset may be, in search order.
 
     Raises:
-        DataError: A directory that the user named is not there, or has only some of the files.
+        DataError: A user's directory does not exist or is incomplete.
     """
     if data_dir is not None:
         yield from _in_root(dataset, Path(data_dir).expanduser().absolute(), "data_dir")
@@ -91,10 +91,10 @@ def places(dataset: Dataset, data_dir: str | os.PathLike[str] | None) -> Iterato
 
 
 def locate(dataset: Dataset, data_dir: str | os.PathLike[str] | None = None) -> Place | None:
-    """Return the first place that has a dataset, or None; files are not verified.
+    """Return the first place that contains a dataset, or None; files are not verified.
 
     Raises:
-        DataError: A directory that the user named is not there, or has only some of the files.
+        DataError: A user's directory does not exist or is incomplete.
     """
     for place in places(dataset, data_dir):
         if len(place.find(dataset)) == len(dataset.files):

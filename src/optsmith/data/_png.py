@@ -1,4 +1,4 @@
-"""PNG images, read with Pillow: some packages keep a dataset as pictures."""
+"""Reading of PNG images with Pillow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pillow() -> ModuleType:
-    """Return Pillow's module of images, which is imported on first use.
+    """Return the module `PIL.Image`, imported on first use.
 
     Raises:
         DataError: Pillow is not installed.
@@ -27,14 +27,14 @@ def pillow() -> ModuleType:
 
 
 def read_png(content: bytes, name: str) -> NDArray[np.uint8]:
-    """Return a picture as an array of shape (rows, columns, 3).
+    """Return an image as an array of shape (rows, columns, 3).
 
     Args:
-        content: The file, of 8-bit red, green and blue.
-        name: What to call it in errors.
+        content: Content of a PNG file with 8-bit RGB pixels.
+        name: Name of the file in error messages.
 
     Raises:
-        DataError: It is damaged, or of another kind, or Pillow is not installed.
+        DataError: The file is damaged or has another format, or Pillow is not installed.
     """
     import numpy as np
 
@@ -42,7 +42,7 @@ def read_png(content: bytes, name: str) -> NDArray[np.uint8]:
     try:
         with image.open(io.BytesIO(content), formats=("PNG",)) as picture:
             if picture.mode != "RGB":
-                raise DataError(f"{name} is of mode {picture.mode} instead of RGB")
+                raise DataError(f"{name} has mode {picture.mode} instead of RGB")
             return np.asarray(picture)
     except image.UnidentifiedImageError:
         raise DataError(f"{name} is not a PNG image") from None

@@ -1,4 +1,4 @@
-"""What is seen of a fetch: bars on stderr when that is a terminal, nothing otherwise."""
+"""Progress bars of downloads, shown if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Advance = Callable[[int], None]
 
 
 class Progress:
-    """Shows steps; `progress()` makes one.
+    """Shows the progress of steps; created by `progress()`.
 
     Args:
-        bars: Where to show them; None shows nothing.
+        bars: The display; None shows nothing.
     """
 
     def __init__(self, bars: Bars | None) -> None:
@@ -28,11 +28,11 @@ class Progress:
 
     @contextmanager
     def step(self, text: str, total: int | None = None) -> Iterator[Advance]:
-        """Show a step while the block runs; it gets a function to advance by a number of bytes.
+        """Show a step while the block runs; yields a function to advance it by some bytes.
 
         Args:
-            text: What is done.
-            total: How many bytes it has; None when that is not known.
+            text: Description of the step.
+            total: Total number of bytes; None if unknown.
         """
         if self._bars is None:
             yield lambda count: None
@@ -52,7 +52,7 @@ class Progress:
             bars.remove_task(task)
 
     def note(self, text: str) -> None:
-        """Leave a line on the terminal, or in the log."""
+        """Print a line to the terminal, or write it to the log."""
         if self._bars is None:
             _log.info(text)
         else:

@@ -1,4 +1,4 @@
-"""The path of a dataset: look for it, verify it, or fetch it into the cache."""
+"""Locates, verifies and downloads the files of a dataset."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _SCRATCH = ".fetch-"
 
 @dataclass(frozen=True)
 class _Found(Source):
-    """A user's files, some of them packed."""
+    """A user's files, some of them compressed."""
 
     paths: Mapping[str, Path]
 
     @property
     def label(self) -> str:
-        return "the packed files"
+        return "the compressed files"
 
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
         for name in wanted:
@@ -48,16 +48,16 @@ def provide(
     download: bool = True,
     thorough: bool = False,
 ) -> Path:
-    """Return a directory that has the verified files of a dataset.
+    """Return a directory with the verified files of a dataset.
 
     Args:
         dataset: The dataset.
-        data_dir: Where to look first.
+        data_dir: Directory to search first.
         download: Whether the network may be used.
-        thorough: Whether to hash files that were found right before.
+        thorough: Whether to hash files that were already verified.
 
     Raises:
-        DataError: They are not to be had, or a user's file is not what it should be.
+        DataError: The dataset is not available, or a file in a user's directory is invalid.
     """
     home = cache_place(dataset).directory
     stamps = Stamps(home / ".verified.json")
@@ -70,7 +70,7 @@ def provide(
             checks = (stamps.fault(found[f.name], f, thorough) for f in dataset.files)
             problem = next(filter(None, checks), "")
             if problem and place.users:
-                raise DataError(f"{problem}; put the right one there or take it away")
+                raise DataError(f"{problem}; replace or remove it")
             if problem:
                 faults.append(problem)
                 continue
@@ -93,7 +93,7 @@ def provide(
 
 @contextmanager
 def _alone(home: Path, shown: Progress) -> Iterator[None]:
-    """Let one process at a time change a dataset's cache; others wait."""
+    """Lock the cache of a dataset, so that only one process at a time changes it."""
     from filelock import FileLock, Timeout
 
     home.mkdir(parents=True, exist_ok=True)
@@ -101,10 +101,10 @@ def _alone(home: Path, shown: Progress) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        with shown.step(f"waiting for another process that fetches {home.name}"):
+        with shown.step(f"waiting for another process that downloads {home.name}"):
             lock.acquire()
     try:
-        for leftover in home.glob(f"{_SCRATCH}*"):  # of a process that was killed
+        for leftover in home.glob(f"{_SCRATCH}*"):  # of a killed process
             shutil.rmtree(leftover, ignore_errors=True)
         yield
     finally:
@@ -114,24 +114,24 @@ def _alone(home: Path, shown: Progress) -> Iterator[None]:
 def _fill(
     dataset: Dataset, home: Path, stamps: Stamps, sources: Sequence[Source], faults: list[str]
 ) -> None:
-    """Fetch what the cache lacks, file by file, so that what is done stays done."""
+    """Fetch the missing files of the cache one by one, so that complete files are kept."""
     try:
         with progress() as shown, _alone(home, shown):
-            # Asked again: whoever had the lock before us may have fetched it.
+            # Checked again, because another process may have fetched files before we got the lock.
             missing = {f.name: f for f in dataset.files if stamps.fault(home / f.name, f)}
             for source in sources:
                 if not missing:
                     break
                 try:
                     _fetch(source, missing, home, stamps, shown)
-                    shown.note(f"{dataset.name}: from {source.label}")
+                    shown.note(f"{dataset.name}: fetched from {source.label}")
                 except DataError as error:
                     faults.append(f"{source.label}: {error}")
-                    shown.note(f"{dataset.name}: not from {faults[-1]}")
+                    shown.note(f"{dataset.name}: not available from {faults[-1]}")
     except OSError as error:
         raise DataError(
-            f"{dataset.name} cannot be kept in {home}: {error.strerror or error}; "
-            "OPTSMITH_CACHE can name another directory"
+            f"{dataset.name} cannot be written to {home}: {error.strerror or error}; "
+            "set OPTSMITH_CACHE to another directory"
         ) from None
     if missing:
         raise DataError(_unavailable(dataset, faults))
@@ -140,10 +140,10 @@ def _fill(
 def _fetch(
     source: Source, missing: dict[str, DataFile], home: Path, stamps: Stamps, shown: Progress
 ) -> None:
-    """Move each file from a source into the cache as soon as it is verified.
+    """Move each file from a source to the cache as soon as it is verified.
 
     Raises:
-        DataError: The source fails, or a file of it is not what it should be.
+        DataError: The source fails, or one of its files is invalid.
     """
     with tempfile.TemporaryDirectory(dir=home, prefix=_SCRATCH) as scratch:
         for name in source.fetch(tuple(missing), Path(scratch), shown):
@@ -158,13 +158,13 @@ def _fetch(
 
 
 def _unavailable(dataset: Dataset, faults: Iterable[str]) -> str:
-    """Return one sentence: what is missing, the ways to provide it, what was tried."""
+    """Return an error message that says how to provide the dataset and what was tried."""
     names = ", ".join(file.name for file in dataset.files[:6])
     more = f" and {len(dataset.files) - 6} more" if len(dataset.files) > 6 else ""
     tried = "; ".join(faults)
     return (
-        f"{dataset.name} is not on this machine and was not fetched: give a directory that has "
-        f"{names}{more} (with or without .gz) with --data-dir or OPTSMITH_DATA, or run "
+        f"{dataset.name} is not on this machine and was not downloaded: set --data-dir or "
+        f"OPTSMITH_DATA to a directory with {names}{more} (with or without .gz), or run "
         f"`optsmith data fetch {dataset.name}` on a machine with a network and copy "
         f"{cache_place(dataset).directory} from there" + (f" (tried {tried})" if tried else "")
     )

@@ -1,7 +1,7 @@
-"""Reading pickles of NumPy arrays without running anything that a pickle asks for.
+"""Reads pickles of NumPy arrays without running code from them.
 
-The pickle gets stand-ins for NumPy's functions; arrays are built from the plain numbers and bytes
-in it, checked first. Any other class or function in it is refused.
+NumPy's functions are replaced by stand-ins, which build arrays from validated numbers and bytes.
+Any other class or function in the pickle is refused.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from optsmith._errors import DataError
 
 
 class _Dtype:
-    """Stands in for `numpy.dtype`: numbers and truth values only."""
+    """Stand-in for `numpy.dtype` that supports only numeric and boolean types."""
 
     def __init__(self, code: bytes | str, *flags: object) -> None:
         text = code.decode("latin1") if isinstance(code, bytes) else str(code)
         if not re.fullmatch(r"[biuf][1248]", text):
-            raise DataError(f"an array of type {text[:20]!r} is not one of numbers")
+            raise DataError(f"an array of type {text[:20]!r} is not numeric")
         self.dtype = np.dtype(text)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
@@ -33,16 +33,16 @@ class _Dtype:
 
 
 class _Array(np.ndarray[Any, Any]):
-    """An array in the making; what the pickle calls on it is ours."""
+    """An array under construction, whose `__setstate__` validates the pickle."""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, fortran, content = state
         if not (isinstance(kind, _Dtype) and isinstance(content, bytes)):
-            raise DataError("an array is not made of plain numbers")
+            raise DataError("an array does not consist of plain numbers")
         if not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise DataError("an array has no sensible shape")
+            raise DataError("an array has an invalid shape")
         if math.prod(shape) * kind.dtype.itemsize != len(content):
-            raise DataError("an array has not as many numbers as its shape says")
+            raise DataError("the size of an array does not match its shape")
         checked: Any = (1, tuple(shape), kind.dtype, bool(fortran), content)
         super().__setstate__(checked)
 
@@ -53,7 +53,7 @@ def _reconstruct(*_: object) -> _Array:
 
 _NUMPY: dict[tuple[str, str], object] = {
     **{(f"numpy.{core}.multiarray", "_reconstruct"): _reconstruct for core in ("core", "_core")},
-    ("numpy", "ndarray"): "ndarray",  # only ever an argument, and never looked at
+    ("numpy", "ndarray"): "ndarray",  # used only as an argument, which is ignored
     ("numpy", "dtype"): _Dtype,
 }
 
@@ -62,17 +62,17 @@ class _Unpickler(pickle.Unpickler):
     def __init__(
         self, stream: gzip.GzipFile | IO[bytes], allow: Mapping[tuple[str, str], object]
     ) -> None:
-        # As bytes, which is what Python 2 wrote.
+        # Strings of Python 2 are read as bytes.
         super().__init__(stream, encoding="bytes")
         self._known = {**_NUMPY, **allow}
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in self._known:
-            raise DataError(f"it asks for {module}.{name}")
+            raise DataError(f"it contains {module}.{name}")
         return self._known[module, name]
 
     def persistent_load(self, pid: object) -> Any:
-        raise DataError("it refers to something outside")
+        raise DataError("it refers to an external object")
 
 
 def load_arrays(
@@ -80,15 +80,15 @@ def load_arrays(
     name: str,
     allow: Mapping[tuple[str, str], Callable[..., Any]] | None = None,
 ) -> Any:
-    """Read a pickle that holds NumPy arrays of numbers, in lists, tuples and dicts.
+    """Read a pickle that contains numeric NumPy arrays in lists, tuples and dicts.
 
     Args:
         stream: The pickle.
-        name: What to call it in errors.
-        allow: Further classes by module and name, and what stands for each.
+        name: Name of the pickle in error messages.
+        allow: Stand-ins for additional classes, by module and name.
 
     Raises:
-        DataError: It asks for anything else, or is damaged.
+        DataError: The pickle contains other objects, or is damaged.
     """
     try:
         return _Unpickler(stream, allow or {}).load()

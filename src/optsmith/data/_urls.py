@@ -1,4 +1,4 @@
-"""Files at an address."""
+"""HTTP servers as sources of data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from optsmith.data._progress import Progress
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """One thing to download, and the dataset's files in it.
+    """A download and the dataset's files that it contains.
 
     Attributes:
-        path: Its address behind the base of the source.
-        checksum: As published, such as `md5:f68b3c2d…`.
-        files: The names of the dataset's files that it holds.
-        unpack: Makes these files of it.
+        path: URL relative to the base of the source.
+        checksum: Published checksum, such as `md5:f68b3c2d…`.
+        files: Names of the dataset's files that it contains.
+        unpack: Function that writes these files from the download.
     """
 
     path: str
@@ -32,14 +32,13 @@ class Download:
 
 @dataclass(frozen=True)
 class Urls(Source):
-    """Files at one host.
+    """Files on one host.
 
-    The first failure ends the attempt, so that a host which is down is asked once and not once
-    for each file.
+    The first error ends the attempt, so that an unavailable host is not tried once per file.
 
     Attributes:
-        base: What all addresses begin with.
-        downloads: What is there.
+        base: Common prefix of all URLs.
+        downloads: The available downloads.
     """
 
     base: str
@@ -47,11 +46,11 @@ class Urls(Source):
 
     @property
     def label(self) -> str:
-        """What it is, for messages."""
+        """Display name of the source."""
         return urlsplit(self.base).netloc
 
     def fetch(self, wanted: Sequence[str], scratch: Path, progress: Progress) -> Iterator[str]:
-        """Download what holds the wanted files, one after the other."""
+        """Download and unpack the wanted files."""
         from optsmith.data._http import reach, save
 
         reach(self.base)
