@@ -12,7 +12,8 @@ import torch
 
 from optsmith.rules import Operator, Rule
 from optsmith.screening._fingerprint import Array
-from optsmith.screening._probe import Probe, Trajectory, gaussian
+from optsmith.screening._probe import Probe
+from optsmith.screening._trajectory import Trajectory, gaussian
 
 STEPS, ELEMENTS = 400, 48
 TOLERANCE = 1e-6

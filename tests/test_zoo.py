@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from optsmith import OptsmithError, Rule, zoo
-from optsmith.screening._probe import Probe, Trajectory, gaussian
+from optsmith.screening._probe import Probe
+from optsmith.screening._trajectory import Trajectory, gaussian
 
 PUBLISHED = {
     "mnist1": "m1 + RMSprop*exp(Adam)",

@@ -1,8 +1,8 @@
-"""Everything private of torch that the package uses; no other module does.
+"""All uses of torch's private names.
 
-Private names may change with any version of torch: `tests/test_torch_private.py` says which
-versions have them, and fails for the first that does not. `import optsmith` does not import this
-module, and what takes long to import is imported on first use.
+Private names may change with any version of torch; `tests/test_torch_private.py` lists the versions
+that have them and fails if one is missing. `import optsmith` does not import this module, and
+modules that are slow to import are imported on first use.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 from torch.optim import Optimizer
 
-# --- functions of lists of tensors ---------------------------------------------------------------
+# --- multi-tensor (foreach) functions -------------------------------------------------------------
 
 FOREACH = (
     *("abs", "add", "addcmul", "cos", "div", "exp", "lerp", "log", "mul", "neg", "pow"),
     *("sigmoid", "sign", "sin", "sqrt", "sub", "tanh"),
 )
-"""Names of the functions that torch has for lists, new and in place."""
+"""Names of the foreach functions that exist out of place and in place."""
 
 on_lists: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     name: (getattr(torch, f"_foreach_{name}"), getattr(torch, f"_foreach_{name}_"))
     for name in FOREACH
 }
-"""Functions of lists by name: one that returns a new list, one that works in place."""
+"""Foreach functions by name: the out-of-place and the in-place version."""
 
 addcdiv_lists = torch._foreach_addcdiv_
 copy_lists = torch._foreach_copy_
@@ -41,19 +41,19 @@ Kernel = Callable[..., Any]
 
 
 def compiled(function: Kernel, examples: Sequence[Tensor], threads: int | None) -> Kernel:
-    """Return a function of tensors, which works in place, as one kernel.
+    """Return an in-place function of tensors compiled to one kernel without guards.
 
-    Before each call of what it compiled, torch.compile checks every tensor anew, which costs more
-    than a step of small tensors. Here the caller vouches for its tensors instead. Sizes stay open;
-    those that are equal in the examples, and only those, must be equal in calls. What else the
-    examples are (precision, device, contiguous) every call's tensors must be too.
+    The guards of torch.compile take longer than a step of small tensors, so the caller is
+    responsible for passing suitable tensors. They must have the precision, device and contiguity of
+    the examples. Their sizes may differ, except that sizes that are equal in the examples must be
+    equal in every call.
 
     Args:
-        function: The function; it returns nothing.
-        examples: Tensors of about the size that calls will bring.
-        threads: 1 for a kernel without threads; None for torch's number.
+        function: The function; it returns None.
+        examples: Example arguments, of about the sizes of actual calls.
+        threads: 1 for a single-threaded kernel; None for torch's number of threads.
     """
-    # Imported here, as it takes seconds.
+    # Imported here because it takes seconds.
     import torch._inductor
     from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -71,10 +71,10 @@ def compiled(function: Kernel, examples: Sequence[Tensor], threads: int | None) 
 
 
 def not_compiled(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that torch.compile does not trace but calls as it is, between its graphs.
+    """Return the function such that torch.compile does not trace it but calls it between graphs.
 
-    It is `torch.compiler.disable` without its import of the compiler, which takes seconds: until
-    something else imports the compiler, nothing can be traced.
+    Equivalent to `torch.compiler.disable`, but does not import the compiler, which takes seconds.
+    As long as the compiler is not imported, nothing is traced.
     """
     hidden = _disable_dynamo(function)
 
@@ -92,27 +92,27 @@ tanh_backward: Callable[[Tensor, Tensor], Tensor] = torch.ops.aten.tanh_backward
 
 
 def relu_backward(slopes: Tensor, out: Tensor) -> Tensor:
-    """Return the gradient by the input of a ReLU, from that by its output."""
+    """Return the gradient with respect to the input of a ReLU, given that of its output."""
     gradient: Tensor = torch.ops.aten.threshold_backward(slopes, out, 0)
     return gradient
 
 
 def has_forward_hooks(module: nn.Module) -> bool:
-    """Return whether a module or one inside it has hooks that see its inputs or outputs."""
+    """Return whether a module or one of its submodules has forward hooks."""
     return any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
 
 
 # --- optimizers ----------------------------------------------------------------------------------
 
-# torch hides its own from torch.compile, and imports that to do so, which takes seconds.
+# torch's wrapper around it imports the compiler, which takes seconds.
 add_param_group: Callable[[Optimizer, dict[str, Any]], None] = unwrap(Optimizer.add_param_group)
 
 
 def is_sharded(tensor: Tensor) -> bool:
-    """Return whether a tensor is a process's part of a parameter (DTensor, FSDP)."""
+    """Return whether a tensor is a shard of a parameter (DTensor, FSDP)."""
     if getattr(tensor, "_is_flat_param", False) or getattr(tensor, "_fsdp_flattened", False):
         return True
-    module = sys.modules.get("torch.distributed.tensor")  # without it there are none
+    module = sys.modules.get("torch.distributed.tensor")  # DTensors exist only if it is imported
     if module is None or not isinstance(tensor, module.DTensor):
         return False
     return not all(placement.is_replicate() for placement in tensor.placements)
@@ -122,16 +122,16 @@ def is_sharded(tensor: Tensor) -> bool:
 
 
 def version(tensor: Tensor) -> int:
-    """Return how often a tensor was changed in place."""
+    """Return the number of in-place changes of a tensor."""
     return tensor._version
 
 
 def untyped(storage: torch.storage.TypedStorage) -> torch.UntypedStorage:
-    """Return the memory of a typed storage, without torch's warning that these are deprecated."""
+    """Return the untyped storage of a typed storage, without torch's deprecation warning."""
     return storage._untyped_storage
 
 
 def typed(memory: torch.UntypedStorage, dtype: torch.dtype) -> Any:
-    """Return memory as the typed storage that pickled tensors refer to."""
+    """Return an untyped storage as a typed storage, which pickled tensors refer to."""
     storage: Any = torch.storage.TypedStorage  # torch has no types for it
     return storage(wrap_storage=memory, dtype=dtype, _internal=True)

@@ -10,7 +10,8 @@ import torch
 
 from optsmith import Operator, Parameter, RuleOptimizer, State
 from optsmith.optim import Program, export
-from optsmith.screening._probe import Probe, Trajectory
+from optsmith.screening._probe import Probe
+from optsmith.screening._trajectory import Trajectory
 from optsmith.training.stacked._columns import Columns
 from optsmith.training.stacked._rows import RowOptimizer
 

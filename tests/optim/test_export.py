@@ -228,7 +228,7 @@ def test_what_cannot_be_exported_is_refused(added):
     with pytest.raises(OptimizerError, match="define it with def"):
         export(Rule.parse("sum(g)"))
     added(Operator("distant", 1, distant))
-    with pytest.raises(OptimizerError, match="on its arguments and torch alone"):
+    with pytest.raises(OptimizerError, match="using only its arguments and torch"):
         export(Rule.parse("distant(g)"))
     with pytest.raises(OptimizerError, match="is not a class name"):
         export(Rule.parse("g"), "not a name")

@@ -331,7 +331,7 @@ def test_total_steps_is_for_decays():
     others = clones(params)
     opts = [RuleOptimizer(params, "Adam", 0.1), optimizer(others, "adam", 0.1, total_steps=2)]
     assert_same(*(run(opt, range(1, 5)) for opt in opts))
-    with pytest.raises(OptsmithError, match="has decays: pass total_steps"):
+    with pytest.raises(OptsmithError, match="depends on time: pass total_steps"):
         RuleOptimizer(parameters(), zoo["products1"].rule, 0.1)
 
 

@@ -10,7 +10,8 @@ import torch
 import reference
 from optsmith import Operator, OptsmithError, Parameter, Rule, RuleError, State, operators, screen
 from optsmith.rules import BINARY, INPUTS, PAPER, UNARY, find_operator, number
-from optsmith.screening._probe import Probe, Trajectory
+from optsmith.screening._probe import Probe
+from optsmith.screening._trajectory import Trajectory
 from strategies import CUSTOM, EMA, NOISE, TANH, random_rule, registered
 
 STEPS, SIZE = 12, 40
@@ -221,7 +222,7 @@ def test_registry_refuses_a_taken_name(name):
 
 @pytest.mark.parametrize("name", ["", "2x", "a b", "é", "x-y", "f\n", "f(", "?", "a.b", "1"])
 def test_registry_refuses_bad_names(name):
-    with pytest.raises(RuleError, match="name is letters"):
+    with pytest.raises(RuleError, match="must be letters"):
         operators.register(Operator(name, 1, lambda x: x))
     assert name not in operators
 
@@ -231,9 +232,9 @@ def test_registry_refuses_bad_names(name):
     [
         ({"arity": 3}, "arity must be"),
         ({"arity": -1}, "arity must be"),
-        ({"arity": 0}, "take a feed"),
-        ({"arity": 1, "feed": "gradient"}, "take a feed"),
-        ({"arity": 2, "state": State(("m",), lambda x, m, k: (m,))}, "one operand"),
+        ({"arity": 0}, "a feed"),
+        ({"arity": 1, "feed": "gradient"}, "a feed"),
+        ({"arity": 2, "state": State(("m",), lambda x, m, k: (m,))}, "cannot have state"),
         ({"arity": 1, "values": (1.0,)}, "0 parameters"),
         ({"arity": 1, "parameters": (Parameter("p", 2.0, 0.0, 1.0),)}, "p of f must be"),
     ],

@@ -23,7 +23,7 @@ from optsmith import (
     spaces,
 )
 from optsmith.evaluation import evaluate_recipe
-from optsmith.rules import PAPER, definitions, is_built_in, number, over_copies
+from optsmith.rules import PAPER, OverCopies, definitions, is_built_in, number
 from optsmith.task import find_task
 from optsmith.training import Stacking
 from strategies import registered
@@ -58,7 +58,7 @@ def test_stacks_score_as_runs_one_at_a_time(text):
 
 
 def test_scopes_that_make_no_sense():
-    with pytest.raises(RuleError, match='scope is "element" or "tensor"'):
+    with pytest.raises(RuleError, match='scope must be "element" or "tensor"'):
         Operator("f", 1, unit, scope="matrix")
     with pytest.raises(RuleError, match="one number for all"):
         Operator("f", 0, unit, feed="time", scope="tensor")
@@ -72,7 +72,7 @@ def test_over_copies(loops):
         return k * x.norm() * x
 
     stack = torch.randn(3, 4, 2, dtype=torch.float64)
-    over, k = over_copies(function), torch.tensor(2.0)
+    over, k = OverCopies(function), torch.tensor(2.0)
     for _ in range(2):
         expected = torch.stack([function(x, k) for x in stack])
         torch.testing.assert_close(over(stack, k), expected)
@@ -130,7 +130,7 @@ def refused(operator, message):
 
 @pytest.mark.parametrize("operator", BAD.values(), ids=BAD)
 def test_functions_that_work_in_place_are_refused(operator):
-    refused(operator, r"the operator bad changes what it is given in place: .*clamp, not clamp_")
+    refused(operator, r"the operator bad changes an argument in place: .*clamp, not clamp_")
 
 
 @pytest.mark.parametrize("operator", NOT_ELEMENT_WISE.values(), ids=NOT_ELEMENT_WISE)

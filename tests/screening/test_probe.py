@@ -6,7 +6,8 @@ import torch
 
 import reference
 from optsmith import Rule, spaces, zoo
-from optsmith.screening._probe import Probe, Trajectory, gaussian
+from optsmith.screening._probe import Probe
+from optsmith.screening._trajectory import Trajectory, gaussian
 
 TAUS = [0.1, 0.35, 0.6, 0.85]
 

@@ -1,4 +1,4 @@
-"""The contract of back ends: the ways to run a program."""
+"""Abstract base class of back ends, which run programs."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from optsmith.optim._program import Program, whole_operators
 from optsmith.rules import Scope
 
 Given = TypeVar("Given")
-"""What a back end is given at each step: a `Batch`, or the gradients of a stack."""
+"""Argument of `Backend.step`: a `Batch`, or the gradients of a stack."""
 
 
 class Backend(ABC, Generic[Given]):
-    """One way to run a program on copies of tensors; a single model is one copy.
+    """Runs a program on the tensors of one or more copies of a model.
 
-    A back end declares which programs, parameters and devices it serves, and refuses others with an
-    `OptimizerError`. It promises, for what it serves:
+    A back end declares which programs, parameters and devices it supports, and refuses others with
+    an `OptimizerError`. For those that it supports:
 
-    - the numbers of `Program.apply`, up to rounding, on every tensor of every copy;
-    - parameters and state are updated in place, and nothing else is touched, gradients included;
-    - calls of scope "tensor" get one whole tensor of one copy, in its own shape: no piece of it, no
-      flat view, no two tensors together;
-    - numbers that are not finite stay in their copy and, in rules of scope "element", in their
-      element;
-    - random numbers are those of `Program.uniforms`: a function of seed, operator, parameter, step
-      and element.
+    - Results equal those of `Program.apply` up to rounding, for every tensor of every copy.
+    - Parameters and state are updated in place. Nothing else is modified, including gradients.
+    - Functions of scope "tensor" receive one whole tensor of one copy in its original shape.
+    - Non-finite values do not spread to other copies or, in rules of scope "element", to other
+      elements.
+    - Random numbers are those of `Program.uniforms`, which depend on seed, operator, parameter,
+      step and element only.
 
-    The probe and the exported file promise the same of numbers and calls; the probe has random
-    numbers of its own. `tests/optim/test_backends.py` holds all of them to it.
+    The probe and exported files give the same results and call functions in the same way; the
+    probe has its own random numbers. All are tested in `tests/optim/test_backends.py`.
 
     Attributes:
-        title: What it is called in messages.
-        advice: What to do where it cannot serve.
-        scopes: Scopes of operators that it serves.
-        precisions: Types of parameters that it serves.
-        devices: Types of devices that it serves; None is any.
+        title: Name for error messages.
+        advice: What to do if the back end does not support something, for error messages.
+        scopes: Supported scopes of operators.
+        precisions: Supported types of parameters.
+        devices: Supported types of devices; None supports all.
     """
 
     title: ClassVar[str] = "an optimizer step"
@@ -54,23 +53,25 @@ class Backend(ABC, Generic[Given]):
 
     @classmethod
     def check(cls, program: Program, params: Iterable[Tensor] = ()) -> None:
-        """Refuse what the back end does not serve.
+        """Check that the back end supports a program and parameters.
 
         Raises:
-            OptimizerError: It does not serve the program, or one of the parameters.
+            OptimizerError: It does not support the program or one of the parameters.
         """
         whole = ", ".join(whole_operators(program.rule))
         if program.scope not in cls.scopes:
-            raise OptimizerError(f"{cls.title} cannot run {whole} on whole tensors: {cls.advice}")
+            raise OptimizerError(
+                f"{cls.title} does not support operators on whole tensors ({whole}): {cls.advice}"
+            )
         for p in params:
             if p.dtype not in cls.precisions:
-                raise OptimizerError(f"{cls.title} does not serve {p.dtype}: {cls.advice}")
+                raise OptimizerError(f"{cls.title} does not support {p.dtype}: {cls.advice}")
             if cls.devices is not None and p.device.type not in cls.devices:
-                raise OptimizerError(f"{cls.title} does not serve {p.device.type}: {cls.advice}")
+                raise OptimizerError(f"{cls.title} does not support {p.device.type}: {cls.advice}")
             if program.scope == "tensor" and is_sharded(p):
                 raise OptimizerError(
-                    f"{whole} needs whole tensors, and a parameter is sharded over processes:"
-                    " use a rule of element-wise operators, or do not shard"
+                    f"{whole} needs whole tensors, but a parameter is sharded over processes:"
+                    " use a rule with element-wise operators only, or do not shard"
                 )
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Baselines: torch's own optimizers and PGD, with the schedules that our rules carry inside."""
+"""Baselines: torch's optimizers, PGD and APGD, with learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from optsmith.rules import Rule
 
 _TORCH = "torch:"
 PGD = "pgd"
-"""Projected gradient descent, what attacks are measured against; the projection is the task's."""
+"""Projected gradient descent, the baseline of attack tasks, which apply the projection."""
 
 APGD = "apgd"
-"""Auto-PGD, run by attack tasks themselves: it needs the loss of each image."""
+"""Auto-PGD, implemented by attack tasks because it needs the loss per image."""
 
 ADAPTIVE = "adaptive"
-"""The schedule of `apgd`, which adapts its own step sizes and has no learning rate."""
+"""The schedule of `apgd`, which adapts its step sizes and has no learning rate."""
 
 MUON = "muon"
-"""Muon for hidden matrices, AdamW for the rest: it has to know the roles of parameters."""
+"""Muon for hidden matrices and AdamW for other parameters; requires the parameters' roles."""
 
 _OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
     "sgd": (SGD, {}),
@@ -40,15 +40,15 @@ _OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
     MUON: (MuonWithAdamW, {}),
 }
 
-# The decays of our rules, as functions of tau = t/(T + 1): a baseline without one is unfair.
+# The decays of rules, as functions of tau = t/(T + 1), so that baselines can decay as rules do.
 _SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda tau: 1.0,
     "linear": lambda tau: 1.0 - tau,
     "cosine": lambda tau: 0.5 * (1.0 + math.cos(math.pi * tau)),
 }
 
-# The same as rules, where there are any: text, and a factor of the learning rate, as `Adam`
-# and `RMSprop` carry one. Weight decay, where torch's default is not 0, is decoupled.
+# Equivalent rules, with the factor between learning rates, because the inputs `Adam` and `RMSprop`
+# include a scale.
 _AS_RULES: dict[str, tuple[str, float]] = {
     "sgd": ("g", 1.0),
     "momentum": ("m1", 1.0),
@@ -59,7 +59,7 @@ _AS_RULES: dict[str, tuple[str, float]] = {
     PGD: ("sign(g)", 1.0),
 }
 _DECAYS = {"constant": "1", "linear": "ld", "cosine": "cd"}
-_WEIGHT_DECAY = {"adamw": 0.01}
+_WEIGHT_DECAY = {"adamw": 0.01}  # torch's default, decoupled
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class RuleForm:
     """A recipe as a rule: `p *= 1 - weight_decay * lr * decay`, `p -= lr * scale * rule`.
 
     Attributes:
-        rule: The rule, its schedule included.
-        scale: What the learning rate is multiplied by.
+        rule: The rule, including the schedule.
+        scale: Factor of the learning rate.
         weight_decay: Decoupled weight decay.
-        decay: The schedule alone, which weight decay follows.
+        decay: The schedule, which also multiplies the weight decay.
     """
 
     rule: Rule
@@ -83,7 +83,7 @@ class RuleForm:
 class Baseline:
     """A known optimizer with a learning-rate schedule.
 
-    `str` gives `torch:adam+cosine` for torch's own, `pgd+cosine`, and `apgd`.
+    Its text is, for example, `torch:adam+cosine`, `pgd+cosine` or `apgd`.
 
     Attributes:
         optimizer: A name such as `adam`.
@@ -95,10 +95,10 @@ class Baseline:
 
     @classmethod
     def parse(cls, text: str) -> Baseline:
-        """Return the baseline that `torch:adam`, `torch:adam+linear`, `pgd` or `apgd` names.
+        """Return the baseline of a text such as `torch:adam`, `torch:adam+linear` or `pgd`.
 
         Raises:
-            TaskError: There is no such optimizer or schedule.
+            TaskError: The optimizer or the schedule is unknown.
         """
         if text == APGD:
             return cls(APGD, ADAPTIVE)
@@ -114,19 +114,19 @@ class Baseline:
         return cls(optimizer, schedule or "constant")
 
     def build(self, params: Parameters, lr: float, total_steps: int) -> Optimizer:
-        """Return the optimizer, which follows its schedule by itself.
+        """Return the optimizer, whose steps apply the schedule.
 
         Args:
-            params: A module, parameters, named parameters, or groups of them.
+            params: A module, parameters, named parameters, or parameter groups.
             lr: Learning rate.
-            total_steps: Length of the run.
+            total_steps: Number of steps in the run.
 
         Raises:
-            TaskError: It needs roles, which are those of a module or of groups with a `role`, or it
-                is `apgd`, which is not an optimizer.
+            TaskError: The baseline is `torch:muon` and `params` has no roles (those of a module, or
+                groups with a `role`), or it is `apgd`, which is not an optimizer.
         """
         if not self.has_lr:
-            raise TaskError(f"{self} attacks images and trains nothing: only attack tasks run it")
+            raise TaskError(f"{self} can be run on attack tasks only: it is not an optimizer")
         kind, settings = _OPTIMIZERS[self.optimizer]
         given = params if self.optimizer == MUON else parameters_of(params)
         optimizer = kind(given, lr=lr, **settings)  # type: ignore[arg-type, call-arg]
@@ -140,7 +140,7 @@ class Baseline:
         return self.schedule != ADAPTIVE
 
     def as_rule(self) -> RuleForm | None:
-        """Return the rule that does the same, up to rounding; None when there is none."""
+        """Return the equivalent rule (up to rounding), or None if there is none."""
         if self.optimizer not in _AS_RULES:
             return None
         text, scale = _AS_RULES[self.optimizer]
@@ -155,20 +155,20 @@ class Baseline:
 
 
 def is_baseline(text: str) -> bool:
-    """Return whether a recipe's text is that of a baseline."""
+    """Return whether the text of a recipe names a baseline."""
     return text.startswith(_TORCH) or text.partition("+")[0].strip() in (PGD, APGD)
 
 
 def with_schedules(*optimizers: str) -> Mapping[str, Baseline]:
-    """Return optimizers with every schedule, by name."""
+    """Return the baselines of these optimizers with every schedule, by name."""
     every = [Baseline(optimizer, schedule) for optimizer in optimizers for schedule in _SCHEDULES]
     return {str(baseline): baseline for baseline in every}
 
 
 def _schedule(optimizer: Optimizer, factor: Callable[[float], float], total_steps: int) -> None:
-    """Set the learning rate of each step just before it.
+    """Set the learning rate before each step.
 
-    The groups hold the number of steps taken, `t`, so a `state_dict` carries the schedule.
+    The number of steps is stored in the parameter groups as `t`, so it is part of `state_dict`.
     """
     for group in optimizer.param_groups:
         group["t"] = 0
@@ -185,4 +185,4 @@ def _schedule(optimizer: Optimizer, factor: Callable[[float], float], total_step
 _BASELINES = [name for name in _OPTIMIZERS if name not in (PGD, MUON)]
 
 baselines: Mapping[str, Baseline] = with_schedules(*_BASELINES)
-"""Torch's optimizers with every schedule, by name: what training is measured against."""
+"""Baselines of training tasks by name: torch's optimizers, each with every schedule."""

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from optsmith._errors import OptimizerError
 from optsmith.optim._program import Program, Scalars
 from optsmith.optim._uniforms import uniforms
-
-Member = tuple[int, Tensor, Tensor]
-"""The index of a parameter in its optimizer, the parameter, and its gradient."""
 
 
 @dataclass(slots=True)  # not frozen: freezing costs microseconds per step
@@ -77,28 +72,3 @@ class Batch:
     def is_contiguous(self, i: int) -> bool:
         """Return whether parameter i, its gradient and its state are contiguous."""
         return all(t.is_contiguous() for t in (self.params[i], self.gradients[i], *self.states[i]))
-
-
-def rule_gradients(
-    members: Sequence[Member], group: dict[str, Any], dtype: torch.dtype, lr: float
-) -> list[Tensor]:
-    """Return the rule's inputs; apply decoupled weight decay to the parameters."""
-    gradients = [g if g.dtype == dtype else g.to(dtype) for _, _, g in members]
-    if group["maximize"]:
-        gradients = [-g for g in gradients]
-    decay = group["weight_decay"]
-    if decay and group["decoupled"]:
-        for _, p, _ in members:
-            p.mul_(1 - lr * decay)
-    elif decay:
-        gradients = [g.add(m[1], alpha=decay) for g, m in zip(gradients, members, strict=True)]
-    return gradients
-
-
-def checked(gradient: Tensor) -> Tensor:
-    """Return the gradient if it is supported, and raise an OptimizerError otherwise."""
-    if gradient.layout != torch.strided:
-        raise OptimizerError("sparse gradients are not supported: rules act on every element")
-    if gradient.is_complex():
-        raise OptimizerError("complex gradients are not supported")
-    return gradient

@@ -1,4 +1,4 @@
-"""The default back end: eager code, tensor by tensor or on lists, whichever is quicker."""
+"""Default back end: eager execution, on lists for small tensors and per tensor otherwise."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from optsmith.optim._plan import Plan
 from optsmith.optim._program import Program
 
 SMALL = 1 << 14
-"""Tensors of up to this many elements are updated together."""
+"""Maximum number of elements of tensors that are updated together on a CPU."""
 
 
 class Eager(Backend[Batch]):
-    """Runs small tensors, and all on a GPU, as lists, the others one by one.
+    """Updates small tensors on a CPU, and all tensors on a GPU, together; others one at a time.
 
     Args:
         program: The program.
 
     Attributes:
-        machine: What runs tensors one by one.
-        lists: What runs lists.
+        machine: Back end for single tensors.
+        lists: Back end for lists.
     """
 
     def __init__(self, program: Program) -> None:
@@ -34,7 +34,7 @@ class Eager(Backend[Batch]):
         if given.params and given.params[0].device.type == "cuda":
             self.lists.step(given)
             return
-        # Small tensors cost calls, and are best done together; large ones cost memory traffic.
+        # Calls dominate the time of small tensors, memory traffic that of large ones.
         small, large = given.split([p.numel() <= SMALL for p in given.params])
         self.lists.step(small)
         self.machine.step(large)

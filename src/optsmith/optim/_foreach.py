@@ -1,4 +1,4 @@
-"""Execution on lists of tensors with torch's multi-tensor functions: few calls, few launches."""
+"""Back end that updates lists of tensors with torch's multi-tensor (foreach) functions."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from optsmith.optim._plan import Plan, Step
 from optsmith.optim._program import Program
 
 _COMMUTE = {"add", "mul"}
-_MUST_BE_LISTS = {"addcmul": 3, "lerp": 2}  # how many of the first arguments; otherwise one
+_MUST_BE_LISTS = {"addcmul": 3, "lerp": 2}  # number of leading arguments; 1 by default
 
 
 class Lists(Backend[Batch]):
-    """Runs a program's steps on lists, in place where torch can.
+    """Runs a plan on lists of tensors, in place where torch supports it.
 
     Args:
         program: The program.
-        plan: Its plan; a list of tensors takes the place of each buffer.
+        plan: Its plan; each buffer is a list of tensors.
     """
 
     def __init__(self, program: Program, plan: Plan) -> None:
@@ -88,7 +88,7 @@ class Lists(Backend[Batch]):
                 in_place(into, args[0])
                 return into  # type: ignore[no-any-return]
             return list(fresh(*args, **kwargs))
-        # No such function for lists, whole tensors, booleans or a scalar first: one at a time.
+        # One tensor at a time: torch has no foreach function for this call.
         for position, register in enumerate(step.args):
             if register < self.code.size and isinstance(args[position], float):
                 args[position] = torch.tensor(args[position], dtype=batch.dtype)
@@ -116,7 +116,7 @@ class Lists(Backend[Batch]):
 
 
 def _takes_lists(name: str, args: list[Any]) -> bool:
-    """Return whether torch's function for lists can take these: lists of numbers where it must."""
+    """Return whether torch's foreach function `name` accepts these arguments."""
     first = args[: _MUST_BE_LISTS.get(name, 1)]
     return all(isinstance(a, list) for a in first) and all(
         a[0].is_floating_point() for a in args if isinstance(a, list)

@@ -1,4 +1,4 @@
-"""Execution by compiled kernels that read and write each number once."""
+"""Back end with compiled kernels, which read and write each element once."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from optsmith._errors import OptimizerError
 from optsmith._torch import Kernel, compiled
 from optsmith.optim._backend import Backend
 from optsmith.optim._batch import Batch
+from optsmith.optim._code import Value
 from optsmith.optim._program import Program, element_numbers
-from optsmith.optim._trace import Value
 from optsmith.rules import uniform
 
 BUCKET = 8
-"""Tensors in one call of a kernel: more make calls fewer and compilation longer."""
+"""Maximum number of tensors per kernel call; a larger one means fewer calls, slower compilation."""
 
 _PLAIN = (Tensor, Parameter)
 _CONTIGUOUS = Tensor.is_contiguous
 
 
 class FusedStep(Backend[Batch]):
-    """Compiled steps of one program; everything that changes from step to step is a tensor.
+    """Runs a program with compiled kernels; all values that change per step are tensors.
 
     Args:
         program: The program.
-        small: Tensors of up to this many elements get kernels without threads.
-        rest: Runs what cannot be compiled.
+        small: Maximum number of elements of tensors with single-threaded kernels.
+        rest: Back end for tensors that kernels do not support.
     """
 
     title = "compile=True"
-    advice = "leave compile out"
+    advice = "use compile=False"
     scopes = frozenset({"element"})
     devices = frozenset({"cpu", "cuda", "mps", "xpu"})
 
@@ -49,10 +49,10 @@ class FusedStep(Backend[Batch]):
     def step(self, given: Batch) -> None:
         """Update parameters and their states in place.
 
-        Not compiled is what is not contiguous, and tensors of one number, which torch would compile
-        into the code. Nor may a subclass of tensors stand between a kernel and the memory. Kernels
-        check nothing: a state of another size or precision is not compiled either, and torch will
-        complain of it.
+        Kernels do not check their arguments, so the following go to the other back end: tensors
+        that are not contiguous, tensor subclasses, and states of the wrong size or precision, for
+        which eager code raises an error. So do tensors with one element, for which the compiler
+        would specialize the kernel.
         """
         batch = given
         small: list[int] = []
@@ -97,23 +97,23 @@ class FusedStep(Backend[Batch]):
         if kernel is None:
             try:
                 kernel = self._compile(count, is_small, like, batch.dtype)
-            except Exception as error:  # whatever an operator of the user's does in tracing
+            except Exception as error:  # raised by a user's operator during tracing
                 reason = str(error).partition("\n")[0]
                 raise OptimizerError(
                     f"an operator of {self.program.rule} cannot be compiled ({reason}):"
-                    " leave compile out"
+                    " use compile=False"
                 ) from error
             self.kernels[key] = kernel
         return kernel
 
     def _compile(self, count: int, is_small: bool, like: Tensor, dtype: torch.dtype) -> Kernel:
-        """Compile for so many tensors of any sizes."""
+        """Return a kernel for `count` tensors of any sizes."""
         examples = [torch.zeros(1 + len(self._reads), dtype=dtype)]
         if self.program.is_random:
             width = len(self.program.code.uniforms)
             examples.append(torch.zeros(1 + count, width, dtype=torch.int64))
         for i in range(count):
-            # No two of one size: sizes equal in the examples would have to be equal in every call.
+            # Distinct sizes: sizes that are equal in the examples must be equal in every call.
             size = (64 if is_small else 4 * self.small) + 8 * i
             examples.append(like.new_empty(size))
             examples += [
@@ -122,7 +122,7 @@ class FusedStep(Backend[Batch]):
         return compiled(self._function(), examples, threads=1 if is_small else None)
 
     def _function(self) -> Kernel:
-        """Return the step of a bucket: scalars, keys of a random rule, then tensor by tensor."""
+        """Return the function to compile: its arguments are scalars, keys (if random), tensors."""
         update_of = _graph(self.program)
         random, width = self.program.is_random, 2 + len(self.program.slots)
 
@@ -146,12 +146,12 @@ class FusedStep(Backend[Batch]):
 
 
 def _vector(numbers: list[float], dtype: torch.dtype) -> Tensor:
-    """Return numbers as a tensor, in less time than torch.tensor takes."""
+    """Return numbers as a tensor; faster than torch.tensor."""
     return torch.frombuffer(array("f" if dtype == torch.float32 else "d", numbers), dtype=dtype)
 
 
 def _graph(program: Program) -> GraphModule:
-    """Return the program's update as a torch graph: gradient, state, scalars, random numbers in."""
+    """Return the program as a torch graph of gradient, state, scalars and random numbers."""
     code, graph = program.code, Graph()
     inputs = [code.gradient, *(slot.before for slot in code.slots)]
     inputs += [Value(index, True) for index in program.reads]

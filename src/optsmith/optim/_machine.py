@@ -1,25 +1,122 @@
-"""Eager execution in place, tensor by tensor.
+"""Eager execution in place, one tensor at a time.
 
-Large tensors are worked through in pieces that stay in the cache, so that the many short passes of
-eager code do not all go to memory. Programs that need whole tensors run on whole tensors.
+Large tensors are processed in chunks that fit in the cache, because eager code makes many passes
+over its data. Programs of scope "tensor" run on whole tensors.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
+from torch import Tensor
 
 from optsmith.optim._backend import Backend
 from optsmith.optim._batch import Batch
 from optsmith.optim._plan import Plan
-from optsmith.optim._program import Program
-from optsmith.optim._runner import PlanRunner
+from optsmith.optim._program import Program, Scalars
 
 CHUNK = 1 << 17
-"""Elements worked on at a time."""
+"""Number of elements processed at a time."""
+
+
+class PlanRunner:
+    """Runs a plan on one piece of a parameter at a time, and updates the piece.
+
+    Back ends choose the pieces: parts of a tensor or of a stack of copies, or whole tensors if the
+    program has scope "tensor".
+
+    Args:
+        program: The program.
+        plan: Its plan.
+    """
+
+    def __init__(self, program: Program, plan: Plan) -> None:
+        self.code = program.code
+        self.program, self.plan = program, plan
+        self._literals: dict[torch.dtype, list[Any]] = {}
+
+    def registers(self, scalars: Scalars, dtype: torch.dtype) -> list[Any]:
+        """Return registers with the values that all pieces share in a step."""
+        literals = self._literals.get(dtype)
+        if literals is None:
+            literals = self._literals[dtype] = [
+                torch.tensor(x, dtype=dtype) if as_tensor else x
+                for as_tensor, x in self.plan.literals
+            ]
+        return [*self.program.tensors(scalars, dtype), *scalars, *literals]
+
+    def run(
+        self,
+        registers: list[Any],
+        param: Tensor,
+        gradient: Tensor,
+        buffers: Sequence[Tensor],
+        noise: Sequence[Tensor],
+        scale: float,
+        rates: Tensor | None = None,
+        last: Tensor | None = None,
+    ) -> None:
+        """Update a piece of a parameter and of its state in place.
+
+        Args:
+            registers: A copy of the result of `registers`; overwritten.
+            param: The piece of the parameter.
+            gradient: The piece of the gradient.
+            buffers: The pieces of the state, then the scratch buffers.
+            noise: The random numbers of the piece, one tensor per random operator.
+            scale: Factor of the update.
+            rates: Additional factors, one per copy.
+            last: An additional scratch buffer, required with `rates`.
+        """
+        registers[self.code.gradient.index] = gradient
+        for value, numbers in zip(self.code.uniforms, noise, strict=True):
+            registers[value.index] = numbers
+        self.plan.run(registers, buffers)
+        if rates is None:
+            self._finish(registers, param, scale)
+        else:
+            self._finish_copies(registers, param, scale, rates, last)
+        self.plan.settle(registers, buffers)
+
+    def _finish(self, registers: list[Any], param: Tensor, scale: float) -> None:
+        """Update the parameter; in half precision, a quotient is applied to a float32 copy."""
+        if self.plan.quotient is None:
+            result = registers[self.plan.result.index]
+            if self.plan.result.is_scalar:
+                param.add_(result * scale)
+            else:
+                param.add_(_numbers(result, param), alpha=scale)
+            return
+        above, below = (registers[v.index] for v in self.plan.quotient)
+        wide = param if param.dtype == above.dtype else param.to(above.dtype)
+        wide.addcdiv_(above, below, value=scale)
+        if wide is not param:
+            param.copy_(wide)
+
+    def _finish_copies(
+        self,
+        registers: list[Any],
+        param: Tensor,
+        scale: float,
+        rates: Tensor,
+        last: Tensor | None,
+    ) -> None:
+        """Update the parameter with one rate per copy."""
+        if self.plan.quotient is not None:
+            above, below = (registers[v.index] for v in self.plan.quotient)
+            param.addcmul_(torch.div(above, below, out=last), rates, value=scale)
+            return
+        result = registers[self.plan.result.index]
+        if self.plan.result.is_scalar:
+            param.add_(rates * (result * scale))
+        else:
+            param.addcmul_(_numbers(result, param), rates, value=scale)
 
 
 class Machine(Backend[Batch]):
-    """Runs a program's steps in place on single tensors.
+    """Runs a plan in place, one tensor at a time.
 
     Args:
         program: The program.
@@ -49,7 +146,7 @@ class Machine(Backend[Batch]):
             self._runner.run(registers.copy(), p, g, buffers, noise, scale)
 
     def _step_flat(self, batch: Batch, i: int, registers: list[object], scale: float) -> None:
-        """Update one parameter in pieces."""
+        """Update a contiguous parameter in chunks."""
         param, gradient, *state = (
             t.view(-1) for t in (batch.params[i], batch.gradients[i], *batch.states[i])
         )
@@ -65,3 +162,8 @@ class Machine(Backend[Batch]):
             buffers += scratch if end - start == CHUNK else [t[: end - start] for t in scratch]
             noise = batch.noise(i, start, end)
             self._runner.run(registers.copy(), p, g, buffers, noise, scale)
+
+
+def _numbers(result: Tensor, param: Tensor) -> Tensor:
+    """Return a boolean result as numbers, because torch would round `scale` next to booleans."""
+    return result if result.is_floating_point() else result.to(param.dtype)

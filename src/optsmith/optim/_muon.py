@@ -1,4 +1,4 @@
-"""Muon for hidden matrices with AdamW for all other parameters, as one optimizer."""
+"""Baseline optimizer: Muon for hidden matrices, AdamW for all other parameters."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def check_muon() -> None:
     """Check that torch has Muon.
 
     Raises:
-        TaskError: It does not.
+        TaskError: The installed torch has no Muon.
     """
     if not hasattr(optim, "Muon"):
         raise TaskError(
-            f"{NAME} needs torch.optim.Muon, which torch has since 2.9; this is torch"
+            f"{NAME} requires torch.optim.Muon (torch 2.9 or later); the installed version is"
             f" {torch.__version__}"
         )
 
@@ -34,8 +34,9 @@ def check_muon() -> None:
 class MuonWithAdamW(Optimizer):
     """Trains hidden matrices with `torch.optim.Muon`, all other parameters with AdamW.
 
-    Both have the same learning rate and weight decay: Muon's updates are scaled to the usual size
-    of AdamW's (`match_rms_adamw`). Convolutions are seen as matrices of outputs times the rest.
+    Both use the same learning rate and weight decay: Muon's updates are scaled to the typical
+    magnitude of AdamW's (`match_rms_adamw`). Convolution weights are flattened to matrices of
+    output channels times the other dimensions.
 
     Args:
         params: A module, or parameter groups with a `role` (`hidden` is trained with Muon).
@@ -43,7 +44,7 @@ class MuonWithAdamW(Optimizer):
         weight_decay: Decoupled weight decay.
 
     Raises:
-        TaskError: Roles are not known, or torch has no Muon.
+        TaskError: `params` has no roles, or the installed torch has no Muon.
     """
 
     def __init__(self, params: Parameters, lr: float, weight_decay: float = WEIGHT_DECAY) -> None:
@@ -53,13 +54,13 @@ class MuonWithAdamW(Optimizer):
         super().__init__(role_groups(params, NAME), defaults)
 
     def _make_parts(self) -> None:
-        # They keep nothing of their own: each step lends them groups and state.
+        # They hold no parameters and no state of their own: each step assigns these.
         matrix = [nn.Parameter(torch.zeros(2, 2))]
         self._muon = optim.Muon(matrix, adjust_lr_fn="match_rms_adamw")
         self._adamw = AdamW(matrix)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group, which needs a `role`."""
+        """Add a parameter group, which must have a `role`."""
         (group,) = role_groups([param_group], NAME)
         part: Optimizer = self._muon if group["role"] == HIDDEN else self._adamw
         for key, value in part.defaults.items():
@@ -69,7 +70,7 @@ class MuonWithAdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step; with a closure, evaluate it first and return its loss."""
+        """Perform one step and return the loss of `closure`, which is evaluated first if given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -84,7 +85,7 @@ class MuonWithAdamW(Optimizer):
         return loss
 
     def _step_hidden(self, groups: list[Group]) -> None:
-        """Take Muon's step on matrices that share memory with the parameters, where they can."""
+        """Run Muon on views of the parameters as matrices, or on copies where no view exists."""
         lent, matrices = [], {}
         for group in groups:
             ready = [p for p in group["params"] if p.grad is not None]
@@ -96,7 +97,7 @@ class MuonWithAdamW(Optimizer):
         self._muon.state = defaultdict(dict, {m: self.state[p] for p, m in matrices.items()})
         self._muon.step()  # type: ignore[no-untyped-call]
         for p, matrix in matrices.items():
-            if matrix.data_ptr() != p.data_ptr():  # a copy: the layout in memory has no such view
+            if matrix.data_ptr() != p.data_ptr():  # a copy
                 p.copy_(matrix.view(p.shape))
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -13,8 +13,9 @@ from torch.optim import Optimizer
 from optsmith._errors import OptimizerError
 from optsmith._torch import add_param_group, not_compiled
 from optsmith.optim import _eager
-from optsmith.optim._batch import Batch, Member, checked, rule_gradients
+from optsmith.optim._batch import Batch
 from optsmith.optim._fused import FusedStep
+from optsmith.optim._group import Member, check_settings, checked, rule_gradients
 from optsmith.optim._program import Program, math_dtype
 from optsmith.rules import Rule
 
@@ -91,34 +92,13 @@ class RuleOptimizer(Optimizer):
         if self.param_groups:
             param_group.setdefault("t", max(group["t"] for group in self.param_groups))
         add_param_group(self, param_group)
+        group = self.param_groups[-1]
         try:
-            self._check(self.param_groups[-1])
+            check_settings(group, self.program)
+            (FusedStep if group["compile"] else _eager.Eager).check(self.program, group["params"])
         except OptimizerError:
             self.param_groups.pop()
             raise
-
-    def _check(self, group: dict[str, Any]) -> None:
-        lr, total = group["lr"], group["total_steps"]
-        if isinstance(lr, Tensor) and lr.numel() != 1:
-            raise OptimizerError("lr given as a tensor must have one element")
-        if not float(lr) >= 0.0:
-            raise OptimizerError(f"lr must be 0 or more, not {float(lr)}")
-        if not group["weight_decay"] >= 0.0:
-            raise OptimizerError(f"weight_decay must be 0 or more, not {group['weight_decay']}")
-        if total is None and self.program.uses_time:
-            raise OptimizerError(
-                f"the rule {self.rule} has decays: pass total_steps, the number of steps in the run"
-            )
-        if total is not None and (
-            isinstance(total, bool) or not float(total).is_integer() or total < 1
-        ):
-            raise OptimizerError(f"total_steps must be a positive whole number, not {total}")
-        for p in group["params"]:
-            if p.is_complex():
-                raise OptimizerError("complex parameters are not supported: use view_as_real")
-            if not p.is_floating_point():
-                raise OptimizerError(f"parameters must be floating-point tensors, not {p.dtype}")
-        (FusedStep if group["compile"] else _eager.Eager).check(self.program, group["params"])
 
     # --- stepping --------------------------------------------------------------------------------
 

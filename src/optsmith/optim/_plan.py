@@ -1,7 +1,7 @@
-"""Where every result goes: register allocation for a program that runs in place.
+"""Buffer allocation for running a program in place.
 
-New state goes straight into the state's own memory, temporaries into a few scratch buffers; an
-instruction writes into a buffer that is free by then, which may be that of its own operand.
+New state is written to the memory of the state, temporaries to a few scratch buffers. An
+instruction writes to a buffer that is free at that point, possibly that of its own operand.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
+from optsmith.optim._code import BOOLEAN, Instruction, Value
 from optsmith.optim._program import Program
-from optsmith.optim._trace import BOOLEAN, Instruction, Value
 from optsmith.rules import Scope
 
 _WRITES_TO_OUT = {
@@ -21,7 +21,7 @@ _WRITES_TO_OUT = {
     *("neg", "pow", "remainder", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "sub"),
     *("tanh", "where"),
 }
-# Arguments that go in as numbers; in arithmetic, torch is quicker with tensors of one element.
+# Positions of scalar arguments that are passed as numbers. In arithmetic, 0-dim tensors are faster.
 _NUMBERS = {
     **dict.fromkeys(("pow", "remainder", *BOOLEAN), (1,)),
     "clamp": (1, 2),
@@ -32,31 +32,32 @@ _ARITHMETIC = {"add", "sub", "mul", "div"}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An instruction with its arguments as registers, and the buffer that it writes to."""
+    """An instruction with the registers of its arguments and its output buffer."""
 
     name: str
     function: Callable[..., Any]
     args: tuple[int, ...]
     kwargs: tuple[tuple[str, int], ...]
     out: int
-    buffer: int | None  # None: the function makes its own tensor
+    buffer: int | None  # None if the function allocates its result
     scope: Scope = "element"
 
 
 class Plan:
-    """The steps of a program, and what the final step on the parameter does.
+    """The steps of a program, followed by the update of the parameter.
 
-    Registers 0 … size are the program's values (scalars as tensors), the next `size` its scalars
-    as numbers, then come literals. Buffers are the state's slots, then scratch.
+    The first `size` registers hold the program's values (scalars as tensors), the next `size` its
+    scalars as numbers, the last ones literals. Buffers are the slots of the state, then scratch.
 
     Attributes:
         steps: The steps.
-        literals: The literals: whether to hold each as a tensor, and the number.
-        scratch: How many scratch buffers there must be.
-        copies: Slots whose new value did not end in their own buffer: slot, register.
-        factor: Scalar that the update is to be multiplied by.
-        result: The update; None when it is `quotient`.
-        quotient: The update as numerator and denominator, left to the final step.
+        literals: For each literal, whether it is stored as a tensor, and the number.
+        scratch: Number of scratch buffers.
+        copies: Pairs of slot and register where the new state is not in the slot's own buffer.
+        factor: Scalar factor of the update.
+        result: The update, unless it is `quotient`.
+        quotient: Numerator and denominator of the update, if the parameter is updated by a
+            quotient.
     """
 
     def __init__(self, program: Program) -> None:
@@ -66,7 +67,7 @@ class Plan:
         self.factor: Any = 1.0
         self.quotient: tuple[Value, Value] | None = None
         self.result = self.code.result
-        self._leave_to_the_end()
+        self._merge_final_operations()
         self.literals: list[tuple[bool, Any]] = []
         self.steps: list[Step] = []
         self.scratch = 0
@@ -74,15 +75,15 @@ class Plan:
         self._allocate()
 
     def _maker(self, value: Value) -> Instruction | None:
-        """Return the instruction of a value that only the final step needs."""
+        """Return the instruction that computes a value, if only the parameter's update uses it."""
         if any(slot.after == value for slot in self.code.slots):
             return None
         if any(value in i.inputs for i in self.body):
             return None
         return next((i for i in self.body if i.out == value), None)
 
-    def _leave_to_the_end(self) -> None:
-        """Leave a last multiplication by a scalar, and a last division, to the final step."""
+    def _merge_final_operations(self) -> None:
+        """Merge a final multiplication by a scalar and a final division into the update."""
         last = self._maker(self.result)
         if last and last.name == "mul" and not _is_tensor(last.args[1]):
             self.body.remove(last)
@@ -100,12 +101,12 @@ class Plan:
         last_use.update(dict.fromkeys(kept, forever))
         for instruction in reversed(self.body):
             if instruction.name not in _WRITES_TO_OUT | BOOLEAN:
-                # Its result may be a view of what it was given, which must live as long.
+                # The result may be a view of an argument, so that the argument must live as long.
                 until = last_use.get(instruction.out, 0)
                 last_use.update({v: max(until, last_use[v]) for v in instruction.inputs})
         home = {slot.after: j for j, slot in enumerate(slots)}
         holds: list[Value | None] = [slot.before for slot in slots]
-        odd = {j for j, slot in enumerate(slots) if slot.scope == "tensor"}  # of any shape
+        odd = {j for j, slot in enumerate(slots) if slot.scope == "tensor"}  # slots of any shape
         boolean: set[Value] = set()
         for i, instruction in enumerate(self.body):
             free = [
@@ -131,7 +132,7 @@ class Plan:
     def _choose(self, home: int | None, free: list[int], holds: list[Value | None]) -> int:
         if home is not None and home in free:
             return home
-        # A scratch buffer rather than the state's, which its new value will want.
+        # Prefer scratch buffers to those of the state, where new state will be written.
         if free and (home is None or free[-1] >= len(self.code.slots)):
             return free[-1]
         holds.append(None)
@@ -139,7 +140,7 @@ class Plan:
 
     def _step(self, instruction: Instruction, buffer: int | None, boolean: set[Value]) -> Step:
         name, args = instruction.name, instruction.args
-        # torch takes a number only after a tensor, and one beside a boolean would be float32.
+        # torch accepts numbers only after a tensor, and combines them with booleans as float32.
         after_tensor = bool(args) and _is_tensor(args[0])
         plain = after_tensor and not any(v in boolean for v in instruction.inputs)
         numbers = _NUMBERS.get(name, ()) if plain else ()
@@ -155,7 +156,7 @@ class Plan:
         )
 
     def run(self, registers: list[Any], buffers: Sequence[Tensor]) -> None:
-        """Carry out the steps; `settle` follows when the parameter has taken its own."""
+        """Run the steps; `settle` must be called after the update of the parameter."""
         for slot, buffer in zip(self.code.slots, buffers, strict=False):
             registers[slot.before.index] = buffer
         for step in self.steps:
@@ -166,12 +167,12 @@ class Plan:
             registers[step.out] = step.function(*args, **kwargs)
 
     def settle(self, registers: list[Any], buffers: Sequence[Tensor]) -> None:
-        """Put new state that lies elsewhere where it belongs."""
+        """Copy new state that is in other buffers to its slots."""
         for slot_number, register in self.copies:
             buffers[slot_number].copy_(registers[register])
 
     def scale(self, lr: float, scalars: list[Any]) -> float:
-        """Return what the final step multiplies the update by."""
+        """Return the factor of the update, including the learning rate and the sign."""
         factor = scalars[self.factor.index] if isinstance(self.factor, Value) else self.factor
         return float(-lr * factor)
 

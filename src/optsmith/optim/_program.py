@@ -1,4 +1,4 @@
-"""The program: a rule compiled for execution, as pure functions with explicit state."""
+"""`Program`: a rule compiled to pure functions with explicit state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from optsmith.optim._trace import Code, Instruction, Value, trace
-from optsmith.rules import Rule, Scope, init_copies, over_copies, stream_key, uniform
+from optsmith.optim._code import Code, Instruction, Value
+from optsmith.optim._trace import trace
+from optsmith.rules import OverCopies, Rule, Scope, init_copies, stream_key, uniform
 
 Scalars = list[Any]
-"""The values of a program with the scalars of one step filled in as numbers, the rest None."""
+"""The scalars of one step at the indices of their values; other entries are None."""
 
-# Python's arithmetic on numbers is a tenth of the cost of torch's on 0-dim tensors, and the same.
+# Python's arithmetic has the same results as torch's on 0-dim tensors, at a tenth of the cost.
 _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "abs": abs,
     "add": operator.add,
@@ -35,26 +36,26 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
 
 
 _Number = tuple[int, Callable[..., float], list[int], Instruction]
-"""A scalar of each step: its place, how and from what to compute it, and the whole instruction."""
+"""A scalar computed per step: its index, its function and arguments, and its instruction."""
 
 
 def math_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Return the precision of the arithmetic: half precision cannot hold a slow average."""
+    """Return the precision of state and arithmetic: float32 for half precision, else `dtype`."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 class Program:
-    """A rule as straight-line tensor code; `apply` is the reference for every back end.
+    """A rule as straight-line tensor code; `apply` is the reference for all back ends.
 
-    A program of scope "element" runs alike on one tensor, a flat vector or a stack of copies; one
-    of scope "tensor" has calls that need whole tensors. The state that the rule needs, and no more,
-    is passed in and returned.
+    A program of scope "element" can be run on a tensor, on a flat vector or on a stack of copies;
+    one of scope "tensor" calls functions that need whole tensors. State is an argument and a result
+    and contains only what the rule needs.
 
     Args:
         rule: The rule.
 
     Attributes:
-        scope: "tensor" when some operator of the rule has that scope.
+        scope: "tensor" if an operator of the rule has that scope, else "element".
     """
 
     def __init__(self, rule: Rule) -> None:
@@ -62,13 +63,13 @@ class Program:
         self.code: Code = trace(rule)
         self.scope: Scope = "tensor" if whole_operators(rule) else "element"
         self._over_copies = {
-            i.out: over_copies(i.function) for i in self.code.body if i.scope == "tensor"
+            i.out: OverCopies(i.function) for i in self.code.body if i.scope == "tensor"
         }
         self.uses_time = rule.uses("time")
         self.is_random = bool(self.code.uniforms)
         self.slots = tuple(slot.name for slot in self.code.slots)
         self.constants, per_step = self._fold()
-        self._start: Scalars = self.constants.copy()  # then the literals of what is done each step
+        self._start: Scalars = self.constants.copy()  # followed by the literals of `_numbers`
         self._numbers = [self._number(instruction) for instruction in per_step]
         read = {v.index for i in self.code.body for v in i.inputs if v.is_scalar}
         self.reads = sorted(
@@ -76,7 +77,7 @@ class Program:
         )
 
     def _fold(self) -> tuple[Scalars, list[Instruction]]:
-        """Compute once what does not change from step to step."""
+        """Return the values of constant scalars, and the instructions to run per step."""
         constants: Scalars = [None] * self.code.size
         per_step = []
         for instruction in self.code.scalars:
@@ -87,7 +88,7 @@ class Program:
         return constants, per_step
 
     def _number(self, instruction: Instruction) -> _Number:
-        """Prepare an instruction, so that a step spends its time on the arithmetic."""
+        """Return an instruction in a form that is fast to evaluate."""
         args = []
         for a in instruction.args:
             args.append(a.index if isinstance(a, Value) else len(self._start))
@@ -96,11 +97,11 @@ class Program:
         return instruction.out.index, plain or _cannot, args, instruction
 
     def init(self, param: Tensor, copies: bool = False) -> tuple[Tensor, ...]:
-        """Return the state of one parameter before its first step.
+        """Return the initial state of a parameter.
 
         Args:
             param: The parameter.
-            copies: Whether its first dimension counts copies of it.
+            copies: Whether the first dimension is that of copies.
         """
         like = torch.zeros_like(param, dtype=math_dtype(param.dtype))
         return tuple(
@@ -109,9 +110,10 @@ class Program:
         )
 
     def scalars(self, t: int, total: int, count: int) -> Scalars:
-        """Return the scalars of step t of `total`, for tensors with `count` updates.
+        """Return the scalars of step t for tensors with `count` updates, this one included.
 
-        Steps are 1 … total, and tau = t/(total + 1) is never 0 or 1; beyond the end it stays.
+        Steps are 1 … total, so tau = t/(total + 1) is never 0 or 1. After step `total` it keeps its
+        last value.
         """
         values = self._start.copy()
         values[self.code.tau.index] = min(t, total) / (total + 1)
@@ -125,7 +127,7 @@ class Program:
         return values
 
     def tensors(self, scalars: Scalars, dtype: torch.dtype) -> Scalars:
-        """Return the scalars that the update reads as 0-dim tensors, which never widen others."""
+        """Return the scalars that the update reads, as 0-dim tensors of the given precision."""
         values: Scalars = [None] * self.code.size
         for index in self.reads:
             number = scalars[index]
@@ -134,13 +136,13 @@ class Program:
         return values
 
     def keys(self, seed: int, parameter: int) -> list[int]:
-        """Return the keys of the random streams of one parameter, one for each random operator."""
+        """Return the keys of the random streams of a parameter, one per random operator."""
         return [stream_key(seed, node, parameter) for node in range(len(self.code.uniforms))]
 
     def uniforms(
         self, keys: Sequence[int | Tensor], t: int | Tensor, elements: Tensor, dtype: torch.dtype
     ) -> list[Tensor]:
-        """Return the random numbers of one step for the given elements of a parameter."""
+        """Return the random numbers of step t for elements of a parameter, one tensor per key."""
         return [uniform(key, t, elements).to(dtype) for key in keys]
 
     def apply(
@@ -151,14 +153,14 @@ class Program:
         uniforms: Sequence[Tensor] = (),
         copies: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Return the update and the new state of one tensor; nothing is changed in place.
+        """Return the update and the new state of a tensor, without in-place changes.
 
         Args:
             gradient: The gradient, in the precision of the arithmetic.
-            state: What `init` or the last step returned.
-            scalars: From `tensors`.
-            uniforms: From `uniforms`, when the rule is random.
-            copies: Whether the first dimension of the tensors counts copies.
+            state: The result of `init` or of the previous step.
+            scalars: The result of `tensors`.
+            uniforms: The result of `uniforms`, if the rule is random.
+            copies: Whether the first dimension of the tensors is that of copies.
         """
         values = scalars.copy()
         values[self.code.gradient.index] = gradient
@@ -182,9 +184,9 @@ class Program:
         total: int,
         seed: int = 0,
     ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
-        """Return the updates and the new state of all parameters at step t of `total`.
+        """Return the updates and the new states of all parameters at step t of `total`.
 
-        Training does `parameter -= lr * update`.
+        The parameters are then updated by `parameter -= lr * update`.
         """
         scalars = self.scalars(t, total, t)
         updates, states = [], []
@@ -198,12 +200,12 @@ class Program:
 
 
 def whole_operators(rule: Rule) -> list[str]:
-    """Return the names of a rule's operators that need whole tensors."""
+    """Return the names of a rule's operators of scope "tensor"."""
     return list(dict.fromkeys(o.name for o in rule.operators if o.scope == "tensor"))
 
 
 def element_numbers(tensor: Tensor) -> Tensor:
-    """Return the number of each element, in the order of a contiguous tensor."""
+    """Return the index of each element in a contiguous tensor of this shape."""
     return torch.arange(tensor.numel(), device=tensor.device).view(tensor.shape)
 
 
@@ -212,13 +214,13 @@ def _cannot(*_: float) -> float:
 
 
 def _scalar(instruction: Instruction, values: Scalars) -> float:
-    """Compute a scalar in double precision, with the infinities and NaN of torch."""
+    """Return the value of a scalar in double precision, with infinities and NaN as in torch."""
     plain = _ON_NUMBERS.get(instruction.name)
     if plain is not None and not instruction.kwargs:
         try:
             return plain(*[values[a.index] if type(a) is Value else a for a in instruction.args])
         except (ArithmeticError, ValueError):
-            pass  # torch gives inf or NaN where Python raises
+            pass  # torch returns inf or NaN where Python raises
     values = [None if v is None else _as_tensor(v) for v in values]
     return call(instruction, values).item()  # type: ignore[no-any-return]
 
@@ -230,7 +232,7 @@ def _as_tensor(number: float) -> Tensor:
 def call(
     instruction: Instruction, values: Sequence[Any], function: Callable[..., Any] | None = None
 ) -> Any:
-    """Compute the result of an instruction from the values so far, perhaps by another function."""
+    """Return the result of an instruction, optionally computed by another function."""
     args = [values[a.index] if isinstance(a, Value) else a for a in instruction.args]
     function = function or instruction.function
     if not instruction.kwargs:

@@ -1,4 +1,4 @@
-"""Recipes: what can train a model, a rule of ours or a baseline."""
+"""Recipes: rules and baselines, from which optimizers are built."""
 
 from __future__ import annotations
 
@@ -12,41 +12,42 @@ from optsmith.optim._roles import Parameters, parameters_of
 from optsmith.rules import Rule
 
 Recipe = Rule | Baseline
+"""A rule, or a baseline."""
 
 
 def parse_recipe(text: str) -> Recipe:
-    """Return the recipe that a text names: a rule, a zoo name, or a baseline (`torch:adam`, `pgd`).
+    """Return the recipe of a text: a rule, a name in the zoo, or a baseline such as `torch:adam`.
 
     Raises:
-        OptsmithError: It names none.
+        OptsmithError: The text is not a recipe.
     """
     return Baseline.parse(text) if is_baseline(text) else named_rule(text)
 
 
 def form_of(recipe: Recipe) -> RuleForm | None:
-    """Return a recipe as a rule; None for a baseline that is not expressible as one."""
+    """Return a recipe as a rule, or None for a baseline that has no equivalent rule."""
     return recipe.as_rule() if isinstance(recipe, Baseline) else RuleForm(recipe)
 
 
 def has_lr(recipe: Recipe) -> bool:
-    """Return whether a recipe has a learning rate to tune; `apgd` has none."""
+    """Return whether a recipe has a learning rate to tune; only `apgd` has none."""
     return not isinstance(recipe, Baseline) or recipe.has_lr
 
 
 def build(
     recipe: Recipe, params: Parameters, lr: float, total_steps: int, seed: int = 0
 ) -> Optimizer:
-    """Return a fresh optimizer for one run.
+    """Return a new optimizer for one run.
 
     Args:
         recipe: The rule or baseline.
-        params: A module, parameters, named parameters, or groups of them.
+        params: A module, parameters, named parameters, or parameter groups.
         lr: Learning rate.
-        total_steps: Length of the run.
+        total_steps: Number of steps in the run.
         seed: Seed of `drop` masks.
 
     Raises:
-        OptsmithError: The recipe cannot train these parameters.
+        OptsmithError: The recipe does not support these parameters.
     """
     if isinstance(recipe, Baseline):
         return recipe.build(params, lr, total_steps)

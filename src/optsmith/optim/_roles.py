@@ -14,39 +14,40 @@ HIDDEN, EMBEDDING, OUTPUT, VECTOR = "hidden", "embedding", "output", "vector"
 ROLES = (HIDDEN, EMBEDDING, OUTPUT, VECTOR)
 
 Parameters = nn.Module | Iterable[Any]
-"""What an optimizer is given: a module, parameters, named parameters, or groups of them."""
+"""Parameters to train: a module, parameters, named parameters, or parameter groups."""
 
 Group = dict[str, Any]
-"""A parameter group as in torch: `params`, and settings of their own."""
+"""A parameter group as in torch: `params` and their settings."""
 
 
 def roles(model: nn.Module) -> dict[str, str]:
     """Return the role of every named parameter of a model.
 
-    A weight is seen as a matrix of its first dimension times all others, as convolutions are.
+    Weights with more than two dimensions, such as those of convolutions, count as matrices of the
+    first dimension times the others.
 
-    - `vector`: fewer than two dimensions, or a matrix with a single row or column: biases, weights
-      of norms, an output layer with one output.
-    - `embedding`: the weight of an `nn.Embedding` or `nn.EmbeddingBag`, also when an output layer
-      shares it.
-    - `output`: a matrix of the last layer, in the order in which layers are defined, that has a
-      weight with two or more dimensions.
-    - `hidden`: every other matrix.
+    - `vector`: fewer than two dimensions, or a matrix with one row or column (biases, weights of
+      normalization layers, an output layer with one output).
+    - `embedding`: the weight of an `nn.Embedding` or `nn.EmbeddingBag`, including one that is
+      shared with the output layer.
+    - `output`: a matrix of the output layer, which is the last layer, in order of definition, with
+      a weight of two or more dimensions.
+    - `hidden`: all other matrices.
 
-    Parametrised weights count as those of the layer that they are computed for. Frozen parameters
-    have roles too. Parameter groups with a key `role` override what is said here.
+    Parametrized weights belong to the layer that they are computed for. Frozen parameters have
+    roles, too. A `role` in a parameter group takes precedence.
 
     Args:
-        model: The model; a weight that several layers share is named once.
+        model: The model; a weight that several layers share is listed once.
 
     Raises:
-        TaskError: Some weights are lazy, and not made yet.
+        TaskError: A lazy parameter is not initialized.
     """
     owners: dict[Tensor, list[tuple[str, nn.Module]]] = {}
     last = ""  # the output layer
     for name, p in model.named_parameters(remove_duplicate=False):
         if isinstance(p, UninitializedParameter):
-            raise TaskError(f"{name} has no shape yet: run the model once before it is trained")
+            raise TaskError(f"{name} is not initialized: run the model once before training")
         layer = _layer(name)
         owners.setdefault(p, []).append((layer, model.get_submodule(layer)))
         if p.ndim >= 2:
@@ -55,7 +56,7 @@ def roles(model: nn.Module) -> dict[str, str]:
 
 
 def _layer(parameter: str) -> str:
-    """Return the name of the layer that a parameter belongs to."""
+    """Return the name of the layer of a parameter."""
     path = parameter.split(".")[:-1]
     if len(path) >= 2 and path[-2] == "parametrizations":  # made by torch.nn.utils.parametrize
         path = path[:-2]
@@ -71,16 +72,16 @@ def _role(p: Tensor, owners: list[tuple[str, nn.Module]], last: str) -> str:
 
 
 def parameters_of(params: Parameters) -> Iterable[Any]:
-    """Return what torch's optimizers take: the parameters of a module, or what was given."""
+    """Return the parameters of a module, or `params` itself if it is not a module."""
     return list(params.parameters()) if isinstance(params, nn.Module) else params
 
 
 def with_roles(model: nn.Module, groups: Iterable[Mapping[str, Any]]) -> list[Group]:
-    """Return parameter groups split by role; those with a key `role` keep theirs.
+    """Return parameter groups split by role; groups with a `role` are not split.
 
     Args:
-        model: The model that the groups' parameters belong to.
-        groups: Parameter groups; their order and that of their parameters are kept.
+        model: The model of the groups' parameters.
+        groups: Parameter groups; their order and the order of their parameters are kept.
     """
     named, role_by_name = dict(model.named_parameters()), roles(model)
     role_of: dict[Tensor, str] = {p: role_by_name[name] for name, p in named.items()}
@@ -99,33 +100,33 @@ def with_roles(model: nn.Module, groups: Iterable[Mapping[str, Any]]) -> list[Gr
 
 
 def role_groups(params: Parameters, recipe: str) -> list[Group]:
-    """Return parameters as groups that each have a role.
+    """Return parameter groups that each have a role.
 
     Args:
-        params: A module, or groups with a key `role`.
-        recipe: What needs the roles, for the message.
+        params: A module, or parameter groups with a `role`.
+        recipe: Text of the recipe, for the error message.
 
     Raises:
-        TaskError: Roles are not known, or there is no such role.
+        TaskError: A group has no role, or an unknown one.
     """
     if isinstance(params, nn.Module):
         return with_roles(params, [{"params": list(params.parameters())}])
     groups = list(params)
     if not all(isinstance(group, dict) and "role" in group for group in groups):
         raise TaskError(
-            f"{recipe} trains matrices and vectors differently: give it the model, or parameter"
+            f"{recipe} trains matrices and vectors differently: pass the model, or parameter"
             f" groups with a role ({', '.join(ROLES)})"
         )
     for group in groups:
         if group["role"] not in ROLES:
-            raise TaskError(f'a role is one of {", ".join(ROLES)}, not "{group["role"]}"')
+            raise TaskError(f'a role must be one of {", ".join(ROLES)}, not "{group["role"]}"')
     return groups
 
 
 def decay_groups(model: nn.Module) -> list[Group]:
-    """Return two parameter groups: weights that decay, and vectors (biases, norms) that do not.
+    """Return two parameter groups: matrices, and vectors (biases, norms) without weight decay.
 
-    For the setting `groups` of `Task.from_module`, and for any optimizer of torch.
+    They can be passed as `groups` of `Task.from_module` and to any torch optimizer.
     """
     role = roles(model)
     named = list(model.named_parameters())

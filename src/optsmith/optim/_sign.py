@@ -1,4 +1,4 @@
-"""Descent by signs alone, which torch does not have: the step of PGD."""
+"""Sign descent, the optimizer of the PGD baseline."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch.optim import Optimizer
 
 
 class SignDescent(Optimizer):
-    """Steps of equal size in every element: `p -= lr * sign(gradient)`.
+    """Updates parameters by `p -= lr * sign(gradient)`.
 
     Args:
-        params: What it trains.
+        params: Parameters or parameter groups.
         lr: Learning rate.
     """
 
@@ -23,7 +23,7 @@ class SignDescent(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take a step; with a closure, evaluate it first and return its loss."""
+        """Perform one step and return the loss of `closure`, which is evaluated first if given."""
         loss = None
         if closure is not None:
             with torch.enable_grad():

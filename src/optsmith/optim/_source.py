@@ -1,4 +1,4 @@
-"""A traced rule as Python source, to be read by people and run without us."""
+"""Formats a traced rule as readable Python source."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from optsmith._errors import OptimizerError
+from optsmith.optim._code import Instruction, Value
 from optsmith.optim._program import Program
-from optsmith.optim._trace import Instruction, Value
 from optsmith.rules import ATOM, POWER, PREFIX, PRODUCT, SUM, Whole, WholeState, zeros
 
 _COMPARE = 0
@@ -23,13 +23,14 @@ _RESERVED = {"g", "tau", "k", "torch", "math", "state", "scalars", "uniforms", "
 _AVAILABLE = {"torch", "Tensor", *dir(builtins)}
 
 Fragment = tuple[str, int]
+"""Source of an expression, and its precedence."""
 
 
 class Source:
-    """Writes the two functions of a program: its scalars of a step, and the update of a tensor.
+    """The source of a program's functions for the scalars of a step and the update of a tensor.
 
-    What is used once is written where it is used; inputs, state and what is used more often get a
-    line and a name.
+    Expressions that are used once are inlined; inputs, state and expressions that are used more
+    than once are assigned to variables.
     """
 
     def __init__(self, program: Program) -> None:
@@ -70,7 +71,7 @@ class Source:
         return uses
 
     def _needed_scalars(self) -> list[Value]:
-        """Return the scalars that the update reads and that change from step to step."""
+        """Return the scalars that the update reads and that are not constant."""
         read = {v for i in self.code.body for v in i.inputs if v.is_scalar}
         if self.code.result.is_scalar:
             read.add(self.code.result)
@@ -87,7 +88,7 @@ class Source:
         return name
 
     def _lines(self, instructions: list[Instruction], named: list[Value]) -> list[str]:
-        """Write a block; values in `named` get a line even if they are used once."""
+        """Return the lines of a block; values in `named` are assigned even if used once."""
         after = {slot.after: name for slot, name in zip(self.code.slots, self.slots, strict=True)}
         lines = []
         for instruction in instructions:
@@ -98,7 +99,7 @@ class Source:
             label = self.code.labels.get(out)
             if out not in named and label is None and self._uses.get(out, 0) < 2:
                 continue
-            # The new value of a slot takes the old one's name once nobody needs the old one.
+            # New state is assigned to the slot's own name if the old state is not used later.
             name = (
                 after[out]
                 if self._free(out, instructions)
@@ -155,7 +156,7 @@ class Source:
         if not isinstance(a, Value):
             return self._literal(float(a)) if isinstance(a, int | float) else (repr(a), ATOM)
         if a in self._boolean and not as_is:
-            # A boolean beside a number would become float32, whatever the parameter is.
+            # torch would convert a boolean next to a number to float32.
             wide = "double()" if a.is_scalar else "to(g.dtype)"
             return f"{self._enclose(self._text[a], ATOM)}.{wide}", ATOM
         return self._text[a]
@@ -171,7 +172,7 @@ class Source:
         return text if binds >= at_least else f"({text})"
 
     def _init(self, init: Callable[..., Any]) -> str:
-        """Write how a slot starts."""
+        """Return the expression for the initial value of a slot."""
         if init is zeros:
             return "torch.zeros_like(like)"
         if _is_torchs(init):
@@ -179,7 +180,7 @@ class Source:
         return f"{self._helper(init)}(like)"
 
     def _helper(self, function: Any) -> str:
-        """Copy the source of a function that could not be traced."""
+        """Add the source of a function that cannot be traced, and return its name."""
         name = getattr(function, "__name__", "")
         try:
             source = textwrap.dedent(inspect.getsource(function))
@@ -188,11 +189,11 @@ class Source:
         if not source.startswith("def ") or not _stands_alone(function):
             raise OptimizerError(
                 f"the operator function {name or function!r} cannot be exported: define it with"
-                " def, in a file, on its arguments and torch alone"
+                " def, in a file, using only its arguments and torch"
             )
         if self.helpers.setdefault(name, source) != source:
             raise OptimizerError(
-                f"two operator functions named {name} cannot be exported: give them other names"
+                f"two operator functions are named {name}: rename one to export the rule"
             )
         self._names.add(name)
         return str(name)
@@ -203,6 +204,6 @@ def _is_torchs(function: Callable[..., Any]) -> bool:
 
 
 def _stands_alone(function: Any) -> bool:
-    """Return whether a function refers to nothing but its arguments, torch and Python's own."""
+    """Return whether a function uses only its arguments, torch and Python's builtins."""
     names = {i.argval for i in dis.get_instructions(function) if i.opname == "LOAD_GLOBAL"}
     return names <= _AVAILABLE and not function.__closure__

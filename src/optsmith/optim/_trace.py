@@ -1,165 +1,28 @@
-"""From a rule to straight-line tensor code: operators are traced, not interpreted.
+"""Tracing of a rule to straight-line tensor code.
 
-Each operator's torch function is called once with symbols in place of tensors; what it does to them
-is written down as instructions. Equal instructions are written once, so sub-expressions are shared
-between and inside operators; instructions that only involve time and constants are kept apart, as
-they need doing once a step and not once an element. An operator of scope "tensor" is never traced:
-it is one call on whole tensors.
+Each operator's torch function is called once with symbols in place of tensors, and the operations
+on the symbols are recorded as instructions. Equal instructions are recorded once, so common
+sub-expressions are shared, within and between operators. Instructions that depend only on time and
+constants are kept separately, to be run once per step instead of per element. An operator of scope
+"tensor" is not traced: it is one call on whole tensors.
 """
 
 from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from optsmith.optim._code import BOOLEAN, Code, Instruction, Slot, Value
+from optsmith.optim._symbol import Symbol
 from optsmith.rules import Operator, Rule, Scope, State, Whole, WholeState, verify
-
-BOOLEAN = {
-    *("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"),
-    *("logical_and", "logical_not", "logical_or", "logical_xor"),
-}
-"""Functions whose result is a boolean."""
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """What an instruction computes or reads; a scalar is one number for all elements."""
-
-    index: int
-    is_scalar: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Instruction:
-    """`out = function(*args, **kwargs)`; arguments are values or Python numbers.
-
-    One of scope "tensor" must be given whole tensors, one at a time.
-    """
-
-    out: Value
-    name: str
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: tuple[tuple[str, Any], ...] = ()
-    scope: Scope = "element"
-
-    @property
-    def inputs(self) -> list[Value]:
-        """The values that it reads."""
-        every = (*self.args, *(value for _, value in self.kwargs))
-        return [value for value in every if isinstance(value, Value)]
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One tensor of state: its name, how it starts, and the values that hold it at a step.
-
-    A slot of scope "tensor" may have any shape.
-    """
-
-    name: str
-    init: Callable[[Tensor], Tensor]
-    before: Value
-    after: Value
-    scope: Scope = "element"
-
-
-@dataclass(slots=True)
-class Code:
-    """A traced rule.
-
-    Attributes:
-        gradient: The gradient.
-        tau: The time, as a share of the run.
-        count: How many updates the tensor has had, this one included.
-        uniforms: Uniform random numbers, one tensor for each random operator.
-        scalars: Instructions to run once a step.
-        body: Instructions to run for each tensor.
-        slots: The state.
-        result: The update.
-        size: Number of values.
-        labels: The inputs' names, for people who read the code.
-    """
-
-    gradient: Value
-    tau: Value
-    count: Value
-    uniforms: list[Value] = field(default_factory=list)
-    scalars: list[Instruction] = field(default_factory=list)
-    body: list[Instruction] = field(default_factory=list)
-    slots: list[Slot] = field(default_factory=list)
-    result: Value = field(default_factory=lambda: Value(-1, True))
-    size: int = 0
-    labels: dict[Value, str] = field(default_factory=dict)
-
-
-class Symbol:
-    """Stands for a tensor or a scalar while a function is traced."""
-
-    __slots__ = ("tracer", "value")
-    __hash__ = None  # type: ignore[assignment]  # == is traced
-
-    def __init__(self, tracer: Tracer, value: Value) -> None:
-        self.tracer = tracer
-        self.value = value
-
-    def __getattr__(self, name: str) -> Callable[..., Symbol]:
-        # Attributes such as shape have no symbol: a function that asks for them is not traced.
-        if name.startswith("_") or not callable(getattr(Tensor, name, None)):
-            raise AttributeError(name)
-        return lambda *args, **kwargs: self.tracer.emit(name, self, *args, **kwargs)
-
-    @classmethod
-    def __torch_function__(
-        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Symbol:
-        """Trace `torch.tanh(x)` as `x.tanh()`."""
-        first = next(a for a in args if isinstance(a, Symbol))
-        return first.tracer.emit(function.__name__, *args, **(kwargs or {}))
-
-    def __bool__(self) -> bool:
-        raise TypeError("a symbol is neither true nor false")
-
-    def where(self, condition: Any, other: Any) -> Symbol:
-        """Trace the method as the function, which wants the condition first."""
-        return self.tracer.emit("where", condition, self, other)
-
-    def __abs__(self) -> Symbol:
-        return self.tracer.emit("abs", self)
-
-    def __neg__(self) -> Symbol:
-        return self.tracer.emit("neg", self)
-
-
-def _infix(name: str, swapped: bool) -> Callable[[Symbol, Any], Symbol]:
-    def method(self: Symbol, other: Any) -> Symbol:
-        pair = (other, self) if swapped else (self, other)
-        return self.tracer.emit(name, *pair)
-
-    return method
-
-
-for _python, _torch in {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "truediv": "div",
-    "pow": "pow",
-    "mod": "remainder",
-}.items():
-    setattr(Symbol, f"__{_python}__", _infix(_torch, swapped=False))
-    setattr(Symbol, f"__r{_python}__", _infix(_torch, swapped=True))
-for _python in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Symbol, f"__{_python}__", _infix(_python, swapped=False))
 
 
 class Tracer:
-    """Writes down the instructions of one rule."""
+    """Records the instructions of one rule."""
 
     def __init__(self) -> None:
         self.values = 0
@@ -169,13 +32,13 @@ class Tracer:
         self.code = Code(self.new(False), self.new(True), self.new(True))
 
     def new(self, is_scalar: bool) -> Value:
-        """Return a value that nothing computes yet."""
+        """Return a new value."""
         self.values += 1
         return Value(self.values - 1, is_scalar)
 
     def emit(self, name: str, *args: Any, **kwargs: Any) -> Symbol:
-        """Write the instruction that calls torch's function `name`."""
-        if name == "where":  # takes numbers as tensors alone when it writes in place
+        """Record a call of torch's function `name`, and return its result."""
+        if name == "where":  # with out=, torch.where does not accept numbers
             args = tuple(self.constant(a) if isinstance(a, int | float) else a for a in args)
         elif name not in BOOLEAN and not any(map(self._is_tensor_of_numbers, args)):
             args = tuple(a if _is_scalar(a) else self._as_number(a) for a in args)
@@ -188,7 +51,7 @@ class Tracer:
         return isinstance(a, Symbol) and not (a.value.is_scalar or a.value in self._booleans)
 
     def _as_number(self, a: Any) -> Any:
-        """Return 1 and 0 for a boolean; beside a number torch would make it float32."""
+        """Return a boolean as 1 or 0; torch would convert one next to a number to float32."""
         if isinstance(a, Symbol) and a.value in self._booleans:
             return self.emit("where", a, 1.0, 0.0)
         return a
@@ -201,13 +64,13 @@ class Tracer:
         kwargs: Any = None,
         scope: Scope = "element",
     ) -> Symbol:
-        """Write an instruction unless an equal one is there; return its result."""
+        """Record an instruction, unless an equal one exists, and return its result."""
         plain = [a.value if isinstance(a, Symbol) else a for a in args]
         named = tuple(
             (n, a.value if isinstance(a, Symbol) else a) for n, a in (kwargs or {}).items()
         )
         if name in ("add", "mul") and not named:
-            # Tensors first, as torch wants them, then in one order: a*b is b*a.
+            # Tensors first, as torch requires, and in a fixed order, so that a*b equals b*a.
             plain.sort(key=_rank)
         key = (function, tuple(plain), named)
         if key not in self._known:
@@ -220,11 +83,11 @@ class Tracer:
         return Symbol(self, self._known[key])
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
-        """Trace `function`, or write it as one instruction when it cannot be traced."""
+        """Trace a function, or record it as one instruction if it cannot be traced."""
         try:
             return function(*args)
         except Exception:
-            # Control flow on values, a library's own function: run as it is, on tensors.
+            # Such as control flow on values, or functions of other libraries.
             return self.write("call", function, args)
 
     def constant(self, number: float) -> Symbol:
@@ -232,7 +95,7 @@ class Tracer:
         return self.write("constant", _constant, (number,))
 
     def operator(self, operator: Operator, operands: list[Symbol]) -> Symbol:
-        """Trace one operator."""
+        """Trace an operator and return its result."""
         verify(operator)
         values, whole = operator.values, operator.scope == "tensor"
         if operator.feed == "nothing":
@@ -264,14 +127,14 @@ class Tracer:
         return number
 
     def _spread(self, symbol: Symbol) -> Symbol:
-        """Return a scalar as a tensor, the same number for every element."""
+        """Return a scalar expanded to a tensor."""
         if not symbol.value.is_scalar:
             return symbol
         like = Symbol(self, self.code.gradient)
         return self.emit("where", self.emit("eq", like, like), symbol, symbol)
 
     def _remember(self, operator: Operator, operand: Symbol) -> tuple[Value, ...]:
-        """Return the updated slots; equal memories of equal operands are one."""
+        """Return the updated slots; equal states of equal operands are shared."""
         state, values, scope = operator.state, operator.values, operator.scope
         assert state is not None  # noqa: S101
         key = (id(state), operand.value, values, scope)
@@ -291,7 +154,7 @@ class Tracer:
         return self._states[key]
 
     def _update(self, state: State, args: tuple[Any, ...]) -> list[Symbol]:
-        """Return the new slots: tensors of their own, as each is written over an old one."""
+        """Return the new slots as distinct tensors, because each overwrites an old one."""
         given = {a.value for a in args[: 1 + len(state.slots)]}
         try:
             return [self._slot(new, given) for new in state.update(*args)]
@@ -299,7 +162,7 @@ class Tracer:
             return self._picked(self.write("call", state.update, args), len(state.slots))
 
     def _picked(self, slots: Symbol, count: int) -> list[Symbol]:
-        """Return the parts of a tuple, each a tensor of its own."""
+        """Return the elements of a tuple as distinct tensors."""
         picks = [self.write("getitem", python.getitem, (slots, i)) for i in range(count)]
         return [self.emit("clone", pick) for pick in picks]
 
@@ -325,16 +188,16 @@ def _constant(number: float) -> Tensor:
 
 
 def trace(rule: Rule) -> Code:
-    """Return the rule as straight-line code."""
+    """Return a rule as straight-line code."""
     tracer = Tracer()
     result = rule.fold(tracer.operator)
     tracer.code.result = result.value
     tracer.code.size = tracer.values
-    return _without_waste(tracer.code)
+    return _without_unused(tracer.code)
 
 
-def _without_waste(code: Code) -> Code:
-    """Remove what nothing needs: traces given up half-way."""
+def _without_unused(code: Code) -> Code:
+    """Remove unused instructions, which are left by functions that could not be traced."""
     needed = {code.result, *(slot.after for slot in code.slots)}
     for block in (code.body, code.scalars):
         kept = []

@@ -1,6 +1,7 @@
-"""The random numbers of many elements at once: those of `rules.uniform`, to the bit.
+"""Vectorised random numbers, bit-identical with those of `rules.uniform`.
 
-torch has no unsigned 32-bit arithmetic, and its 64-bit products are slow on a CPU. NumPy has it.
+On a CPU they are computed with NumPy: torch has no unsigned 32-bit arithmetic, and its 64-bit
+products are slow.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _WRAP = 1 << 32
 
 
 def uniforms(keys: Sequence[int], step: int, start: int, end: int, device: torch.device) -> Tensor:
-    """Return the float32 numbers of elements start … end, a row for each key."""
+    """Return the float32 random numbers of elements start … end, one row per key."""
     if device.type != "cpu":
         elements = torch.arange(start, end, device=device)
         return torch.stack([uniform(key, step, elements) for key in keys])
     numbers = np.arange(end - start, dtype=np.uint32) + np.uint32(start % _WRAP)
     bits = hashed(np.array(keys, dtype=np.uint32)[:, None], step, numbers)
-    # 24 bits are the same signed, from which there is a quick way to floats.
+    # The 24-bit numbers are viewed as signed, because NumPy converts these to floats faster.
     return torch.from_numpy(bits.view(np.int32).astype(np.float32) * np.float32(2.0**-24))

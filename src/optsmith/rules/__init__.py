@@ -1,4 +1,4 @@
-"""Rules: operators, their texts, and what can be done with them without data."""
+"""Rules and operators: data model, parsing, printing and simplification."""
 
 from optsmith.rules._operator import (
     Operator,
@@ -26,7 +26,7 @@ from optsmith.rules._noise import hashed, noise_source, stream_key, uniform
 from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, SUM, fold, to_text
 from optsmith.rules._rule import Rule
 from optsmith.rules._verify import verify
-from optsmith.rules._whole import Whole, WholeState, init_copies, over_copies
+from optsmith.rules._whole import OverCopies, Whole, WholeState, init_copies
 
 __all__ = [
     "ATOM",
@@ -42,6 +42,7 @@ __all__ = [
     "SUM",
     "UNARY",
     "Operator",
+    "OverCopies",
     "Parameter",
     "Rule",
     "Scope",
@@ -58,7 +59,6 @@ __all__ = [
     "noise_source",
     "number",
     "operators",
-    "over_copies",
     "stream_key",
     "to_text",
     "uniform",

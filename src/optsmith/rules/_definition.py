@@ -1,8 +1,8 @@
-"""Hashes of what operators compute, by which a changed function is noticed.
+"""Hashes of operator definitions, which change when an operator computes something else.
 
-A function is its source as a syntax tree, so comments and formatting do not count, with all that it
-refers to: defaults, closure, and plain values and functions of its own module. Bytecode takes the
-place of source that cannot be found.
+A function is identified by the syntax tree of its source, so that comments and formatting do not
+matter, and by what it refers to: defaults, closure, and plain values and functions of its module.
+If the source is not available, its bytecode is used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def definition_of(operator: Operator) -> str:
-    """Return a hash of what an operator computes; its name and parameter values do not count."""
+    """Return a hash of an operator's definition, without its name and parameter values."""
     state = operator.state
     parts = [
         repr((operator.arity, operator.feed, operator.scope, operator.random)),
@@ -35,11 +35,11 @@ def definition_of(operator: Operator) -> str:
 
 
 def describe(value: Any, seen: tuple[Any, ...] = ()) -> str:
-    """Return a text that changes when what a value computes changes."""
+    """Return a text that identifies a value, including the definitions of functions."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if any(value is other for other in seen):
-        return "..."  # it refers to itself
+        return "..."  # a recursive reference
     seen = (*seen, value)
     if isinstance(value, types.FunctionType):
         return _function(value, seen)
@@ -100,7 +100,7 @@ def _bytecode(code: types.CodeType) -> Iterator[str]:
 
 
 def _source(function: types.FunctionType) -> str:
-    """Return the source without comments and docstring; empty when it cannot be found."""
+    """Return the source without comments and docstring, or "" if it is not available."""
     try:
         lines, _ = inspect.findsource(function)
         tree = _parsed("".join(lines))
@@ -110,7 +110,7 @@ def _source(function: types.FunctionType) -> str:
     places = [
         (line, column)
         for line, _, column, _ in code.co_positions()
-        # A function begins with an instruction at its first line that is not part of its body.
+        # The first instruction of a function has the position of its definition, not of its body.
         if line is not None and column is not None and (line, column) != (code.co_firstlineno, 0)
     ]
     holding: list[Any] = [
@@ -127,7 +127,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _holds(node: Any, name: str, places: list[tuple[int, int]]) -> bool:
-    """Return whether a node is a function of this name whose body holds all these places."""
+    """Return whether a node is a function with this name whose body contains all positions."""
     if isinstance(node, ast.Lambda):
         if name != "<lambda>":
             return False

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Feed = Literal["operands", "gradient", "time", "nothing"]
-"""What an operator's torch function is given first: its operands, the gradient g, tau, nothing."""
+"""First arguments of an operator's torch function: its operands, the gradient, tau, or none."""
 
 Scope = Literal["element", "tensor"]
-"""What one value of an operator depends on: the same element alone, or the whole tensor."""
+"""What an element of the result depends on: the same element of the operands, or whole tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A number that shapes an operator, such as the bound of `clip`; low <= value < high."""
+    """A numeric parameter of an operator, such as the bound of `clip`; low <= value < high."""
 
     name: str
     default: float
@@ -35,22 +35,22 @@ class Parameter:
 
 
 def zeros(x: Tensor) -> Tensor:
-    """Return the usual first value of a state slot: zeros like the operand."""
+    """Return zeros like the operand, the default initial value of a state slot."""
     return x.new_zeros(x.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an operator remembers of its operand from step to step, one tensor per slot.
+    """State of an operator that is kept between steps, one tensor per slot.
 
-    Operators that share a State object (and operand and parameters) share its memory.
+    Operators with the same State object, operand and parameter values share their state.
 
     Args:
-        slots: A name for each tensor.
+        slots: Names of the slots.
         update: `update(x, *slots, k, *parameters)` returns the new slots as a tuple; k counts
             the updates of this tensor from 1 (a Python number or a 0-dim tensor).
-        init: Makes the first value of every slot from a tensor like the operand. Slots have the
-            operand's shape, those of an operator of scope "tensor" any shape.
+        init: Returns the initial value of every slot, given a tensor like the operand. Slots have
+            the operand's shape; those of an operator of scope "tensor" may have any shape.
     """
 
     slots: tuple[str, ...]
@@ -60,32 +60,32 @@ class State:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Operator:
-    """A named function, with what is needed to run, print, simplify and search over it.
+    """A named function, with the data to run, print, simplify and search it.
 
-    Two operators are equal when name and parameter values are; a variant with other values is
-    made with `variant`. Pickling keeps the name and the values: functions come from the registry.
+    Two operators are equal if their names and parameter values are equal; `variant` returns one
+    with other values. Pickles contain name and values only: functions come from the registry.
 
     Args:
-        name: How it is written in rules.
-        arity: Number of operands; operators of arity 0 are the inputs.
-        torch: Function of tensors, called with, in this order: what `feed` says; for operators
-            with state, the updated slots and k; for random ones, a tensor of uniform numbers in
-            [0, 1); the parameter values. It changes none of them in place.
-        sympy: The same for SymPy, called with the `sympy` module, the operands and the parameter
-            values. Without it the operator is opaque to simplification.
+        name: Name in the text of rules.
+        arity: Number of operands; operators of arity 0 are inputs.
+        torch: Function of tensors. Its arguments are, in this order: those given by `feed`; for an
+            operator with state, the updated slots and k; for a random operator, a tensor of
+            uniform numbers in [0, 1); the parameter values. It must not modify them in place.
+        sympy: The function for SymPy; its arguments are the `sympy` module, the operands and the
+            parameter values. Without it, simplification treats the operator as opaque.
         latex: Template with one %s per operand; by default the name.
-        symbol: The infix or prefix sign in texts, for the arithmetic operators alone.
-        feed: What the torch function is given first.
-        parameters: Declared parameters, in the order in which texts give them.
-        state: What it remembers, if anything.
-        random: Whether it needs random numbers; each use of it in a rule gets its own.
-        bars: Whether it acts on the absolute value: printed with bars, and an `abs` written
-            directly inside is absorbed.
-        values: Parameter values; the defaults unless given.
+        symbol: Infix or prefix sign in texts, for arithmetic operators only.
+        feed: The first arguments of the torch function.
+        parameters: Parameters, in the order in which texts list them.
+        state: State, if any.
+        random: Whether it needs random numbers; each use in a rule has its own.
+        bars: Whether it acts on the absolute value: it is printed with bars, and an `abs` directly
+            inside is omitted.
+        values: Parameter values; by default those of `parameters`.
         scope: "element" for element-wise functions; "tensor" for functions of whole tensors, such
-            as a norm. These are given one tensor of a model at a time, in its own shape, and
-            return a tensor of that shape or one number (a 0-dim tensor).
-        words: What it is, in a few words for people.
+            as a norm. The latter are called with one tensor of a model at a time in its original
+            shape, and return a tensor of that shape or a number (a 0-dim tensor).
+        words: Description in a few words, for users.
     """
 
     name: str
@@ -108,20 +108,20 @@ class Operator:
             raise RuleError(f"operator {self.name}: arity must be 0, 1 or 2, not {self.arity}")
         if (self.arity == 0) == (self.feed == "operands"):
             raise RuleError(
-                f"operator {self.name}: operators of arity 0, and they alone, take a feed"
-                " (gradient, time or nothing)"
+                f"operator {self.name}: a feed (gradient, time or nothing) is required for arity 0"
+                " and not allowed otherwise"
             )
         if self.scope not in ("element", "tensor"):
             raise RuleError(
-                f'operator {self.name}: scope is "element" or "tensor", not {self.scope!r}'
+                f'operator {self.name}: scope must be "element" or "tensor", not {self.scope!r}'
             )
         if self.scope == "tensor" and self.feed in ("time", "nothing"):
             raise RuleError(
-                f"operator {self.name}: an input of feed {self.feed!r} is one number for all"
-                ' tensors, its scope is "element"'
+                f"operator {self.name}: the scope of an input with feed {self.feed!r} must be"
+                ' "element", because it is one number for all tensors'
             )
         if self.state and self.arity > 1:
-            raise RuleError(f"operator {self.name}: state is for operators of one operand")
+            raise RuleError(f"operator {self.name}: an operator of arity 2 cannot have state")
         if not self.values:
             object.__setattr__(self, "values", tuple(p.default for p in self.parameters))
         if len(self.values) != len(self.parameters):
@@ -135,7 +135,7 @@ class Operator:
 
     @cached_property
     def key(self) -> tuple[str, tuple[float, ...]]:
-        """Name and values: what makes two operators equal."""
+        """Name and values, by which operators are compared."""
         return (self.name, self.values)
 
     @cached_property
@@ -145,7 +145,7 @@ class Operator:
 
     @cached_property
     def definition(self) -> str:
-        """Hash of what it computes: functions, state, declared parameters, scope; not its name."""
+        """Hash of functions, state, declared parameters and scope, but not the name."""
         from optsmith.rules._definition import definition_of  # needs `inspect` and `ast`
 
         return definition_of(self)
@@ -154,7 +154,7 @@ class Operator:
         """Return this operator with other parameter values, in order or by name."""
         if len(values) > len(self.parameters):
             takes = ", ".join(p.name for p in self.parameters) or "none"
-            raise RuleError(f"{self.name} has too many parameters: it takes {takes}")
+            raise RuleError(f"too many parameters for {self.name}: it takes {takes}")
         chosen = dict(zip((p.name for p in self.parameters), self.values, strict=True))
         for parameter, value in zip(self.parameters, values, strict=False):
             if parameter.name in named:
@@ -182,12 +182,14 @@ class Operator:
 
 
 class OperatorRegistry(Registry[Operator]):
-    """The operators that texts may name."""
+    """Operators by name, as used in the text of rules."""
 
     def register(self, operator: Operator) -> Operator:
-        """Add an operator, so that texts can name it, and return it."""
+        """Add an operator and return it."""
         if not NAME.fullmatch(operator.name):
-            raise RuleError(f"an operator's name is letters, digits and _, not {operator.name!r}")
+            raise RuleError(
+                f"the name of an operator must be letters, digits and _, not {operator.name!r}"
+            )
         return self.add(operator.name, operator)
 
 
@@ -202,23 +204,23 @@ def format_number(value: float) -> str:
 
 @lru_cache(maxsize=4096)
 def number(value: float) -> Operator:
-    """Return the constant `value` as an input operator; it is finite and not negative."""
+    """Return a constant as an input; it must be finite and not negative."""
     value = float(value) + 0.0
     if not math.isfinite(value) or value < 0:
-        raise RuleError(f"a constant is finite and not negative, not {value}")
+        raise RuleError(f"a constant must be finite and not negative, not {value}")
     text = format_number(value)
     return Operator(
         text,
         arity=0,
         feed="nothing",
         torch=lambda: value,
-        # Rational(text) keeps 0.1 exact, so that sums of literals stay what people wrote.
+        # Rational(text) represents 0.1 exactly, so that sums of decimal numbers are exact.
         sympy=lambda sp: sp.Rational(text),
     )
 
 
 def find_operator(name: str, values: tuple[float, ...] = ()) -> Operator:
-    """Return the operator of a pickled or stored key."""
+    """Return the operator with this name and these values, such as those of a stored key."""
     if name in operators:
         return operators[name].variant(*values)
     try:

@@ -11,36 +11,15 @@ from dataclasses import dataclass, field
 
 from optsmith._errors import RuleError
 from optsmith._registry import did_you_mean
-from optsmith.rules._operator import NAME, Operator, number, operators
+from optsmith.rules._operator import Operator, number, operators
 from optsmith.rules._print import INFIX, POWER, PREFIX
+from optsmith.rules._tokens import Token, tokenize
 
 MAX_TEXT = 20_000
 MAX_LENGTH = 1_000
 MAX_NESTING = 200
 
-_TOKEN = re.compile(
-    rf"(?P<space>[ \t\r\n]+)|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-    rf"|(?P<name>{NAME.pattern})|(?P<sign>\*\*|[-+*/^(),|=])",
-    re.ASCII,
-)
 _INFIX = {operators[name].symbol: (operators[name], binds) for name, binds in INFIX.items()}
-_LOOKALIKES = {
-    "\N{MINUS SIGN}": "-",
-    "\N{EN DASH}": "-",
-    "\N{MULTIPLICATION SIGN}": "*",
-    "\N{MIDDLE DOT}": "*",
-    "\N{DIVISION SIGN}": "/",
-    "[": "(",
-    "]": ")",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    position: int
-
 
 Operand = tuple[Operator, ...]
 
@@ -77,32 +56,11 @@ class _Frame:
         self.keyword = ""
 
 
-def _tokenize(text: str) -> list[_Token]:
-    tokens = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            character = text[at]
-            shown = f"'{character}'" if character.isprintable() else f"U+{ord(character):04X}"
-            meant = _LOOKALIKES.get(character)
-            hint = f'; did you mean "{meant}"?' if meant else ""
-            raise RuleError(f"unexpected character {shown}{hint}", at)
-        kind = str(match.lastgroup)
-        if kind != "space":
-            tokens.append(_Token(kind, match.group(), at))
-        at = match.end()
-    if not tokens:
-        raise RuleError("the rule is empty; write an expression such as m1 + g")
-    tokens.append(_Token("end", "", len(text)))
-    return tokens
-
-
 def _shorten(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "…"
 
 
-def _operator(token: _Token) -> Operator:
+def _operator(token: Token) -> Operator:
     operator = operators.get(token.text)
     if operator is None:
         hint = did_you_mean(token.text, operators) or f"; known: {', '.join(operators)}"
@@ -110,7 +68,7 @@ def _operator(token: _Token) -> Operator:
     return operator
 
 
-def _literal(token: _Token) -> Operand:
+def _literal(token: Token) -> Operand:
     value = float(token.text)
     digits = re.split("[eE]", token.text)[0]
     if math.isinf(value) or (value == 0 and digits.strip("0.")):
@@ -165,7 +123,7 @@ def _call(frame: _Frame) -> Operand:
 
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.tokens = _tokenize(text)
+        self.tokens = tokenize(text)
         self.at = 0
         self.frames = [_Frame("", 0)]
         self.count = 0
@@ -189,7 +147,7 @@ class _Parser:
             raise RuleError(f"brackets are nested more than {MAX_NESTING} deep", position)
         self.frames.append(_Frame(opener, position, call, argument_at=position))
 
-    def _operand(self, token: _Token) -> bool:
+    def _operand(self, token: Token) -> bool:
         """Consume a token where an operand starts; return whether an operand is still needed."""
         frame = self.frames[-1]
         follows = self.tokens[self.at].text if token.kind != "end" else ""
@@ -228,7 +186,7 @@ class _Parser:
         self.count += 1
         return False
 
-    def _operator(self, token: _Token) -> bool:
+    def _operator(self, token: Token) -> bool:
         """Consume a token after an operand; return whether an operand must follow."""
         frame = self.frames[-1]
         sign = "^" if token.text == "**" else token.text
@@ -254,7 +212,7 @@ class _Parser:
             token.position,
         )
 
-    def _close(self, token: _Token) -> None:
+    def _close(self, token: Token) -> None:
         frame = self.frames[-1]
         if frame.opener != ("|" if token.text == "|" else "("):
             hint = f'; "{frame.opener}" at {frame.position} is still open' if frame.opener else ""

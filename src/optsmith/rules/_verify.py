@@ -1,4 +1,4 @@
-"""Checks that a user's operator does what it declares, on small samples, once per definition."""
+"""Checks that users' operators do what they declare, on small samples, once per definition."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _passed: set[str] = set()
 
 
 def verify(operator: Operator) -> None:
-    """Check an operator: nothing is changed in place, and scope "element" is element-wise.
+    """Check that an operator changes nothing in place and, for scope "element", is element-wise.
 
     Raises:
-        RuleError: It is not so; the message says what to do.
+        RuleError: The check failed; the message says how to fix the operator.
     """
     if operator.feed == "nothing" or is_built_in(operator) or operator.definition in _passed:
         return
@@ -35,7 +35,7 @@ def _check(operator: Operator) -> None:
         whole = _values(operator, tensors)
     except RuleError:
         raise
-    except Exception:  # such as a function of square matrices: what it is run on may suit it
+    except Exception:  # such as a function of square matrices, which may fit the actual tensors
         return
     if operator.scope == "tensor" or operator.feed == "time":
         return
@@ -48,7 +48,7 @@ def _check(operator: Operator) -> None:
         try:
             piece = _values(operator, [part(x) for x in tensors])
             same = all(map(_same, (_part(w, part) for w in whole), piece))
-        except Exception:  # other shapes than it expects: it does not work on pieces
+        except Exception:  # such as an unexpected shape
             same = False
         if not same:
             raise RuleError(
@@ -63,13 +63,13 @@ def _samples(operator: Operator) -> list[Tensor]:
 
     count = max(operator.arity, 1)
     steps = torch.arange(_ROWS * _COLUMNS, dtype=torch.float64).view(_ROWS, _COLUMNS)
-    # Both signs, no zeros, no two alike.
+    # Distinct values of both signs, without zeros.
     operands = [(steps * 7 % 24 - 11.3 + i) * 0.37 for i in range(count)]
     return operands + ([(steps * 5 % 24 + 0.5) / 24] if operator.random else [])
 
 
 def _values(operator: Operator, tensors: list[Tensor]) -> list[Any]:
-    """Return what the operator's functions make of some tensors in two steps."""
+    """Return the results of the operator's functions on these tensors, over two steps."""
     count = max(operator.arity, 1)
     operands, noise = tensors[:count], tensors[count:]
     if operator.state is None:
@@ -87,7 +87,7 @@ def _values(operator: Operator, tensors: list[Tensor]) -> list[Any]:
 
 
 def _unchanged(operator: Operator, function: Callable[..., Any], *args: Any) -> Any:
-    """Return a function's value; raise when it changed what it was given."""
+    """Return the result of a function; raise if it changed an argument in place."""
     import torch
 
     from optsmith._torch import version
@@ -97,11 +97,11 @@ def _unchanged(operator: Operator, function: Callable[..., Any], *args: Any) -> 
     versions = [version(g) for _, g in tensors]
     value = function(*given)
     for (before, after), old in zip(tensors, versions, strict=True):
-        # Versions count what torch does; numpy, which shares the memory, does not count.
+        # Versions do not count changes by NumPy, which shares the memory.
         if version(after) != old or not _same(before, after):
             raise RuleError(
-                f"the operator {operator.name} changes what it is given in place: use functions"
-                " that return new tensors (clamp, not clamp_; no out=)"
+                f"the operator {operator.name} changes an argument in place: use functions that"
+                " return new tensors (clamp, not clamp_; no out=)"
             )
     return value
 

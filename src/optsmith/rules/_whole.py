@@ -1,8 +1,4 @@
-"""Calls of functions of whole tensors, on one tensor or on all copies of a stack at once.
-
-What an operator of scope "tensor" does is one call in every back end; here are what the call
-promises and how it runs on copies.
-"""
+"""Calls of the functions of operators of scope "tensor", on one tensor or on a stack of copies."""
 
 from __future__ import annotations
 
@@ -19,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The torch function of an operator on one whole tensor: returns a tensor of its shape.
+    """The torch function of an operator, on one whole tensor; returns a tensor of its shape.
 
-    One number is spread over the tensor. A matrix function that fails on what it is given, such as
-    a decomposition of numbers that are not finite, returns NaN: training goes on without it.
+    A number is expanded to the shape. If a function of `torch.linalg` fails, such as a
+    decomposition of a matrix that is not finite, the result is NaN.
 
     Args:
-        name: The operator's name, for messages.
+        name: The operator's name, for error messages.
         function: The operator's function; its first argument is the tensor.
     """
 
@@ -45,10 +41,10 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class WholeState:
-    """The update of an operator's state on one whole tensor: returns all slots, each of its shape.
+    """The state update of an operator, on one whole tensor; returns the new slots.
 
     Args:
-        name: The operator's name, for messages.
+        name: The operator's name, for error messages.
         update: `State.update`.
         slots: Number of slots.
     """
@@ -70,7 +66,7 @@ class WholeState:
 
 
 def _failure() -> type[Exception]:
-    """Return the error of matrix functions."""
+    """Return the error class of `torch.linalg`."""
     import torch
 
     error: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
@@ -86,16 +82,16 @@ def _of_shape(name: str, value: Any, like: Tensor) -> Tensor:
     if tensor.ndim == 0:
         return tensor.expand(like.shape)
     raise RuleError(
-        f"the operator {name} made {tuple(tensor.shape)} of a tensor of shape {tuple(like.shape)}:"
-        " return a tensor of the same shape, or one number"
+        f"the operator {name} returned shape {tuple(tensor.shape)} for a tensor of shape"
+        f" {tuple(like.shape)}: return a tensor of the same shape, or one number"
     )
 
 
 class OverCopies:
-    """A function of whole tensors on a stack of copies: the first dimension of every tensor.
+    """A function of whole tensors, applied to stacks of copies along the first dimension.
 
-    Runs all copies at once by vmap; copy by copy where the function does what vmap cannot do.
-    Tensors without dimensions are shared by the copies.
+    All copies are computed at once with vmap, or one at a time if vmap does not support the
+    function. 0-dim tensors are shared by all copies.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -114,16 +110,16 @@ class OverCopies:
         if self._vectorizes:
             try:
                 return vectorized(*args)
-            except _failure():  # one copy must not spoil the others
+            except _failure():  # one copy at a time, so that only the failing ones are NaN
                 return self._loop(args, stacked)
         try:
             with warnings.catch_warnings():
-                # vmap warns when all it can do is a loop.
+                # vmap warns if it falls back to a loop.
                 warnings.filterwarnings("error", message="There is a performance drop")
                 result = vectorized(*args)
         except RuleError:
             raise
-        except Exception:  # control flow on values, numpy: whatever a user's function may do
+        except Exception:  # such as control flow on values, or NumPy
             result = self._loop(args, stacked)
             self._vectorizes = False
         else:
@@ -145,11 +141,6 @@ class OverCopies:
 
 
 def init_copies(init: Callable[[Tensor], Tensor], like: Tensor) -> Tensor:
-    """Return the first value of a slot of any shape, for each copy in a stack like `like`."""
+    """Return the initial value of a slot of any shape for each copy in a stack."""
     one = init(like.new_zeros(like.shape[1:]))
     return one.expand(len(like), *one.shape).clone()
-
-
-def over_copies(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of whole tensors as a function of stacks of them."""
-    return OverCopies(function)

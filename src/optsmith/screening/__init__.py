@@ -1,4 +1,4 @@
-"""Screening: what can be known of a rule before any training."""
+"""Screening: checks and fingerprints of rules that need no training."""
 
 from optsmith.screening._screen import Screen, Screening, agree, screen
 

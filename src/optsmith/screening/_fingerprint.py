@@ -1,4 +1,4 @@
-"""Fingerprints: dictionary keys that equal functions share and different ones do not."""
+"""Fingerprints: hashes that are equal for equal functions and differ for different ones."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 FLOOR = 1e-10
+"""Relative magnitude below which elements are treated as rounding errors."""
 
-# Sign, exponent and 20 of the 52 bits of the mantissa make 32 bits: six significant digits.
+# Sign, exponent and 20 of the mantissa's 52 bits are kept: 32 bits, six significant digits.
 _DROPPED = 52 - 20
 _HALF = np.int64(1 << (_DROPPED - 1))
 _NAN = np.int32(0x7FFFFFFF)
 
 
 def _sizes(values: Array) -> Array:
-    """Return absolute values, 0 for those that are not finite."""
+    """Return absolute values, with 0 for non-finite values."""
     size = np.abs(values)
     size[~np.isfinite(size)] = 0.0
     return size
 
 
 def _noise_floor(size: Array) -> Array:
-    """Return below what an entry is noise: negligible both in its row and in its column.
+    """Return the threshold below which an element is a rounding error.
 
-    A row or a column alone can be vast (a division by a decay near its end, a burst), which says
-    nothing of the terms that were added elsewhere.
+    An element must be negligible in its row and in its column, because one row or column may be
+    large by itself (a division by a decay near 0, a burst of gradients).
     """
     if size.ndim == 1:
         return np.asarray(FLOOR * size.max(keepdims=True))
@@ -36,16 +37,18 @@ def _noise_floor(size: Array) -> Array:
 
 
 def quantize(values: Array, scale: float, size: Array) -> bytes:
-    """Return `values / scale` rounded to about six significant digits, noise as 0.
+    """Return `values / scale` rounded to about six significant digits, with noise set to 0.
 
-    Equal functions written differently agree to some 1e-15 of their terms; the rounding absorbs
-    that unless a value lies just between two cells. Infinities and NaN stay what they are.
+    Different forms of a function differ by rounding errors of about 1e-15, which the rounding
+    removes unless a value is very close to the middle between two results. Infinities and NaN are
+    kept.
     """
-    # As integers, floats of one sign are in order, so a carry goes to the exponent as it should.
+    # The bits of floats, as integers, have the order of the floats, so a carry of the rounding
+    # correctly changes the exponent.
     bits = (values / scale).view(np.int64)
     rounded = ((bits + _HALF) >> _DROPPED).astype(np.int32)
-    rounded[(size <= _noise_floor(size)) & np.isfinite(values)] = 0  # both zeros, too
-    rounded[np.isnan(values)] = _NAN  # whatever its sign and payload
+    rounded[(size <= _noise_floor(size)) & np.isfinite(values)] = 0  # including -0.0
+    rounded[np.isnan(values)] = _NAN  # regardless of sign and payload
     return rounded.tobytes()
 
 
@@ -54,10 +57,10 @@ def _hash(*parts: bytes) -> bytes:
 
 
 def fingerprints(values: Array) -> tuple[str, str]:
-    """Return the codes of a rule's output: of the function, and of it up to a positive factor.
+    """Return two codes of a rule's output: of the function, and up to a positive factor.
 
     Args:
-        values: One row a step, one column an element.
+        values: The output, one row per step and one column per element.
     """
     size = _sizes(values)
     scale = float(size.max())
@@ -66,7 +69,7 @@ def fingerprints(values: Array) -> tuple[str, str]:
 
 
 def shape_code(values: Array) -> bytes:
-    """Return a code of a flat output that ignores a common factor, its sign included."""
+    """Return a code of a flat output that ignores a common factor and its sign."""
     size = _sizes(values)
     scale = float(size.max())
     if scale:

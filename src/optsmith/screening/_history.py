@@ -1,7 +1,4 @@
-"""The gradients on which fingerprints are taken.
-
-Many rules differ only where something rare happens, so here rare things are made to happen.
-"""
+"""The gradients of fingerprints, which include rare events that tell rules apart."""
 
 from __future__ import annotations
 
@@ -11,81 +8,82 @@ import random
 import torch
 from torch import Tensor
 
-from optsmith.screening._probe import Trajectory
+from optsmith.screening._trajectory import Trajectory
 
 RUN_LENGTH = 997
-"""Steps of the imagined run over which the probe's times are spread: long, so `rd` varies."""
+"""Length of the run that the probe's times are taken from; long, so that `rd` varies."""
 
-# The probe of the fingerprint: enough steps for slow averages to leave their start, recorded at
-# some of them (never the first, where m1 = g and m2 = g2).
+# Enough steps for slow averages to forget their initial value. Some steps are recorded, but not the
+# first, where m1 = g and m2 = g2.
 STEPS, COLUMNS = 400, 30
 RECORDED = range(24, STEPS, 25)
-SHAPE = (5, 6)  # of the tensor that each half is, for operators of whole tensors
+SHAPE = (5, 6)  # shape of each half as a tensor, for operators of scope "tensor"
 
-# Times at which something is special: the ends of a run, cd alone nearly 1, rd alone nearly 0,
-# rd alone nearly 1, cd below 0.003 (where clip acts) and ld above.
+# Times that tell decays apart: the ends of a run, only cd near 1, only rd near 0, only rd near 1,
+# and cd below 0.003 (the bound of clip) with ld above.
 SPECIAL_TIMES = (1 / (RUN_LENGTH + 1), 0.02, 0.34995, 0.5005, 0.98, RUN_LENGTH / (RUN_LENGTH + 1))
 
-# Sizes at which something is special: g, g2 or g3 is 1 or 2, and so are m2 and m3; g2 or g3 is
-# where exp has left the range of floats and 2^x has not.
+# Magnitudes that tell constants and powers apart: those where g, g2 or g3 (and m2, m3) is 1 or 2,
+# and those where g2 or g3 is so large that exp overflows but 2^x does not.
 SPECIAL_SIZES = (1.0, 2.0, 2 ** (1 / 2), 2 ** (1 / 3), 900 ** (1 / 2), 900 ** (1 / 3))
 
-# The least g and m1 other than 0. Closer to 0, the 1e-8 that guards divisions changes even g2/g,
-# and no two forms with a division would be the same.
+# Smallest magnitude of g and m1 other than 0. Below it, the 1e-8 that guards divisions would make
+# equivalent forms with divisions differ, such as g2/g and g.
 TINY = 3e-6
 
-BURST = 12
+BURST = 12  # length of a burst, in steps
 
 
 def history() -> Trajectory:
-    """Two halves with other gradients but the same random numbers, for the test of dependence.
+    """Return the trajectory: two halves with different gradients and the same random numbers.
 
-    Many rules differ only where something rare happens, so rare things are made to happen.
+    A rule whose output is equal in both halves does not depend on the gradient.
     """
-    rng = random.Random(20221127)  # noqa: S311 - fixed for good: fingerprints are stored
+    rng = random.Random(20221127)  # noqa: S311 - must not change: fingerprints are stored
     columns = []
     for half in range(2):
         for i in range(COLUMNS - len(SPECIAL_SIZES) - 1):
-            # Both halves sleep alike at first: that m1 is 0 there is no sign of dependence.
+            # Both halves start with equally many zeros, so that m1 = 0 there does not count as
+            # dependence on the gradient.
             asleep = RECORDED[i // 2 + 2] - BURST if i % 4 == 3 else 0
             columns.append(_restless(_magnitude(i + half / 2), asleep, rng))
         for i, size in enumerate(SPECIAL_SIZES):
             signs = (-1, 1, 1, 1) if half else ((-1,) if i % 2 else (1,))
             columns.append(_steady(size, signs, rng))
-        columns.append([0.0] * STEPS)  # a dead element
+        columns.append([0.0] * STEPS)  # an element without gradient
     gradients = torch.tensor(columns, dtype=torch.float64).T.contiguous()
     return Trajectory(gradients, _times(), COLUMNS, RECORDED, SHAPE)
 
 
 def _magnitude(i: float) -> float:
-    """Return a typical size: every second around 1, where constants and decays are, others far."""
+    """Return the typical magnitude of column i: every second one is near 1, as constants are."""
     low, high = (-1.0, 1.0) if int(i) % 2 else (-5.0, 2.0)
     return 10 ** (low + (high - low) * i / (COLUMNS - len(SPECIAL_SIZES) - 1))
 
 
 def _steady(size: float, signs: tuple[int, ...], rng: random.Random) -> list[float]:
-    """Return gradients about as large as `size`; some so close that a clip to 0.003 shows it."""
+    """Return gradients of magnitude about `size`, some within 0.003 (the bound of clip)."""
     spread = [rng.choice((3e-4, 0.5)) * rng.uniform(-1, 1) for _ in range(STEPS)]
     return [rng.choice(signs) * size * (1 + x) for x in spread]
 
 
 def _restless(magnitude: float, asleep: int, rng: random.Random) -> list[float]:
-    """Return gradients with zeros, silence, bursts and coincidences, all 0 before step `asleep`."""
+    """Return gradients with zeros, bursts and special values, all 0 before step `asleep`."""
     column = [_keep_off_zero(magnitude * rng.gauss(0.0, 1.0)) for _ in range(STEPS)]
     for k in rng.sample(range(STEPS), STEPS // 4):
-        # Nothing, or small beside what went before; but the first is something in both halves.
+        # 0, or small relative to previous gradients; the first gradient is not 0 in both halves.
         if k > asleep:
             column[k] = rng.choice((0.0, 0.0, _keep_off_zero(1e-3 * column[k])))
-    # After a silence a burst of one sign takes Adam and RMSprop far beyond their usual size; most
-    # of all when the silence began at the start.
+    # After zeros, a burst of one sign makes Adam and RMSprop much larger than usual, most of all if
+    # all gradients before were 0.
     for end in (rng.choice(RECORDED), asleep + BURST if asleep else rng.choice(RECORDED)):
         sign, start = rng.choice((-1, 1)), end - BURST
         column[start - BURST // 2 : start] = [0.0] * (BURST // 2)
         for k in range(start, end + 1):
             column[k] = sign * _keep_off_zero(10 * magnitude * rng.uniform(0.5, 1.5))
     column[:asleep] = [0.0] * asleep
-    # The gradients at which g or m1 is about 1 or 2, or m1 vanishes beside g. Where gradients are
-    # tiny, 1 would be a giant and hide what tiny gradients do.
+    # Gradients such that g or m1 is about 1 or 2, or m1 is negligible relative to g. In columns of
+    # small magnitude, values near 1 would hide the effects of small gradients.
     kinds = ("g", "m1", "no m1", "no m1") if magnitude >= 0.1 else ("no m1", "no m1")
     places = rng.sample([k for k in RECORDED if k > asleep + BURST], len(kinds))
     wanted = dict(zip(places, kinds, strict=True))
@@ -108,9 +106,9 @@ def _keep_off_zero(x: float) -> float:
 
 
 def _times() -> Tensor:
-    """Return times that jump about, so that young and old states both meet all times of a run."""
+    """Return times in an order that combines all times of a run with new and old states."""
     golden = (math.sqrt(5) - 1) / 2
-    pace = golden / RECORDED.step  # so the recorded ones are spread as evenly as can be
+    pace = golden / RECORDED.step  # spreads the recorded times evenly
     times = torch.tensor([(k + 1) * pace % 1 for k in range(STEPS)], dtype=torch.float64)
     for i, time in zip(range(0, len(RECORDED), 2), SPECIAL_TIMES, strict=False):
         times[RECORDED[i]] = time

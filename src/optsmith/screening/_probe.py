@@ -1,13 +1,11 @@
-"""Fixed gradients on which rules are run without any training.
+"""The probe: runs rules on fixed gradients, without training.
 
-The gradients do not depend on the rule, so the value of every input at every step is computed
-once; a rule is then one vectorised pass over all steps of all trajectories together.
+The gradients do not depend on the rule, so the values of inputs at all steps are computed once.
+Evaluating a rule is then one vectorised pass over all steps of all trajectories.
 """
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,72 +14,23 @@ from torch import Tensor
 from optsmith._threads import one_thread
 from optsmith.rules import (
     Operator,
+    OverCopies,
     Rule,
     Whole,
     WholeState,
     init_copies,
-    over_copies,
     stream_key,
-    uniform,
     verify,
 )
 from optsmith.screening._fingerprint import Array, shape_code
-
-
-@dataclass(frozen=True, eq=False)
-class Trajectory:
-    """Gradients of consecutive steps.
-
-    Args:
-        gradients: One row a step, float64.
-        taus: The time of each step, as a share of the run.
-        period: Elements this many columns apart get the same random numbers.
-        recorded: The steps at which the rule's output is wanted; the others only build up state.
-        shape: Shape of the tensors that the columns of a step are the elements of, one tensor after
-            the other; by default they are one vector.
-    """
-
-    gradients: Tensor
-    taus: Tensor
-    period: int
-    recorded: range
-    shape: tuple[int, ...] | None = None
-
-    @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return self.gradients.shape[0]
-
-    @property
-    def tensors(self) -> tuple[int, ...]:
-        """Number of tensors of a step, then their shape."""
-        columns = self.gradients.shape[1]
-        shape = self.shape or (columns,)
-        return (columns // torch.Size(shape).numel(), *shape)
-
-    def uniform(self, key: int) -> Tensor:
-        """Return the uniform numbers of the random stream `key`, shaped like the gradients."""
-        elements = torch.arange(self.gradients.shape[1]) % self.period
-        return torch.stack([uniform(key, k + 1, elements) for k in range(self.steps)])
-
-    def marks(self) -> Tensor:
-        """Return which entries belong to recorded steps."""
-        marks = torch.zeros(self.gradients.shape, dtype=torch.bool)
-        marks[list(self.recorded)] = True
-        return marks
-
-
-def gaussian(rng: random.Random, steps: int, elements: int, scale: float = 1.0) -> Tensor:
-    """Return normal numbers; `random.Random` gives the same ones with every library version."""
-    values = [[rng.gauss(0.0, scale) for _ in range(elements)] for _ in range(steps)]
-    return torch.tensor(values, dtype=torch.float64)
+from optsmith.screening._trajectory import Trajectory
 
 
 class Probe:
-    """Runs rules on several trajectories at once, laid out as one flat vector.
+    """Runs rules on several trajectories at once, stored as one flat vector.
 
     Args:
-        trajectories: What to run on.
+        trajectories: The trajectories.
         seed: Seed of the `drop` masks.
     """
 
@@ -93,13 +42,13 @@ class Probe:
         self._uniforms: list[Tensor] = []
 
     def run(self, rule: Rule) -> list[Array]:
-        """Return the rule's output on each trajectory, one row for each recorded step."""
+        """Return the rule's output on each trajectory, one row per recorded step."""
         remembers = any(operator.state and operator.arity for operator in rule.operators)
-        # Inputs know their past; only an operator that remembers its operand needs every step.
+        # The values of inputs are known at all steps; only operators with state need every step.
         layout = self._whole if remembers else self._recorded
         with one_thread():
             flat = layout.run(rule, self._masks(rule, layout))
-        assert flat is not None  # noqa: S101 - every random node has its mask
+        assert flat is not None  # noqa: S101 - every random node has a mask
         flat = flat.expand(layout.shape)
         rows = (flat[self._recorded.keep] if remembers else flat).numpy()
         outputs, start = [], 0
@@ -110,11 +59,11 @@ class Probe:
         return outputs
 
     def _masks(self, rule: Rule, layout: _Layout) -> dict[int, int]:
-        """Choose a mask of its own for each random node, whatever the order of operands.
+        """Return a distinct mask for each random node, independent of the order of operands.
 
-        Nodes are ranked by how deep they are nested in other random nodes, then by a code of what
-        they act on (ignoring its scale), so `drop(g) + drop(m1)` and `drop(m1) + drop(g)` come out
-        the same, and so do `drop(2*g)` and `2*drop(g)`; two nodes never share a mask.
+        Nodes are sorted by their depth of nesting in random nodes, then by a code of their operand
+        that ignores its scale. So `drop(g) + drop(m1)` equals `drop(m1) + drop(g)`, and `drop(2*g)`
+        equals `2*drop(g)`.
         """
         random_nodes = [i for i, operator in enumerate(rule.operators) if operator.random]
         if len(random_nodes) < 2:
@@ -130,16 +79,16 @@ class Probe:
         return masks
 
     def uniform(self, mask: int) -> Tensor:
-        """Return the uniform numbers of mask number `mask` over all entries."""
+        """Return the uniform numbers of a mask for all elements."""
         while len(self._uniforms) <= mask:
             key = stream_key(self.seed, len(self._uniforms), 0)
             self._uniforms.append(torch.cat([t.uniform(key).flatten() for t in self.trajectories]))
         return self._uniforms[mask]
 
     def input(self, operator: Operator) -> Tensor:
-        """Return the value of an input over all entries."""
+        """Return the value of an input for all elements."""
         if operator.feed == "nothing":
-            # One entry, not a scalar: torch would compute drop(scalar) in the mask's float32.
+            # Not a 0-dim tensor: torch would compute `drop` of one in the mask's float32.
             return torch.tensor([operator.torch(*operator.values)], dtype=torch.float64)
         if operator.feed == "time":
             return torch.cat(
@@ -156,13 +105,13 @@ class Probe:
         return torch.as_tensor(operator.torch(gradient, *operator.values))
 
     def remember(self, operator: Operator, x: Tensor, *noise: Tensor) -> Tensor:
-        """Apply an operator with state step by step, to an operand over all entries."""
+        """Return the results of an operator with state, applied step by step to all elements."""
         state = operator.state
         assert state is not None  # noqa: S101
         update, function, whole = state.update, operator.torch, operator.scope == "tensor"
         if whole:
-            update = over_copies(WholeState(operator.name, update, len(state.slots)))
-            function = over_copies(Whole(operator.name, function))
+            update = OverCopies(WholeState(operator.name, update, len(state.slots)))
+            function = OverCopies(Whole(operator.name, function))
         outputs, start = [], 0
         for t in self.trajectories:
             part = slice(start, start + t.gradients.numel())
@@ -182,7 +131,7 @@ class Probe:
 
 
 class _Layout:
-    """The entries on which rules are evaluated: all of a probe's, or those of recorded steps."""
+    """The elements on which rules are evaluated: all, or those of recorded steps."""
 
     def __init__(self, probe: Probe, keep: Tensor | None) -> None:
         self.probe = probe
@@ -202,7 +151,7 @@ class _Layout:
         return values if self.keep is None or values.numel() == 1 else values[self.keep]
 
     def _input(self, operator: Operator) -> Tensor:
-        # Operators are equal by name, and a name may have been given to another function.
+        # Operators are compared by name, but a name may have been registered again.
         known, value = self._inputs.get(operator, (None, None))
         if value is None or known is None or not _same(known, operator):
             verify(operator)
@@ -211,8 +160,8 @@ class _Layout:
         return value
 
     def on_tensors(self, operator: Operator, *values: Tensor) -> Tensor:
-        """Apply an operator of scope "tensor", without state, to each tensor of each step."""
-        function = over_copies(Whole(operator.name, operator.torch))
+        """Return the results of a stateless operator of scope "tensor" on each tensor."""
+        function = OverCopies(Whole(operator.name, operator.torch))
         flat = [v.expand(self.shape) for v in values]
         outputs, start = [], 0
         for shape in self._tensors:
@@ -229,12 +178,12 @@ class _Layout:
     def run(
         self, rule: Rule, masks: dict[int, int], seen: dict[int, Tensor] | None = None
     ) -> Tensor | None:
-        """Evaluate the rule; None when it needs a random node whose mask is not chosen yet.
+        """Return the rule's output, or None if a random node has no mask.
 
         Args:
-            rule: What to run.
-            masks: Which of the probe's masks each random node uses, by position in the rule.
-            seen: Filled with the operands of random nodes that have no mask yet.
+            rule: The rule.
+            masks: Masks of random nodes, by position in the rule.
+            seen: If given, filled with the operands of random nodes without a mask.
         """
         stack: list[Tensor | None] = []
         for at in range(rule.length - 1, -1, -1):
@@ -269,7 +218,7 @@ class _Layout:
 
 
 def _same(one: Operator, other: Operator) -> bool:
-    """Return whether two operators of one name and one set of values compute the same."""
+    """Return whether two operators with equal names and values have the same definition."""
     return one is other or (
         one.torch is other.torch and one.state is other.state and one.scope == other.scope
     )

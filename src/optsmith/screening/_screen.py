@@ -1,4 +1,4 @@
-"""Train-free checks of a rule: is it well-formed, does it descend, is it known already?"""
+"""Checks of a rule without training: well-formedness, descent tests, and fingerprints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import torch
 from optsmith.rules import Rule
 from optsmith.screening._fingerprint import Array, fingerprints
 from optsmith.screening._history import COLUMNS, history
-from optsmith.screening._probe import Probe, Trajectory, gaussian
+from optsmith.screening._probe import Probe
+from optsmith.screening._trajectory import Trajectory, gaussian
 
 CLOSE = 1e-9
 """Relative difference below which two outputs count as equal."""
@@ -21,16 +22,16 @@ CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """What the screen found.
+    """Result of screening a rule.
 
     Attributes:
-        ok: Whether the rule is worth training.
-        reason: Why not; empty when ok.
-        cosine: Mean cosine between update and gradient in the paper's descent test; NaN when the
-            rule is refused before the test.
-        trajectory_cosine: Smallest cosine over the steps of the trajectory test; or NaN.
-        fingerprint: Key of the function.
-        scale_fingerprint: Key of the function up to a positive factor.
+        ok: Whether the rule passed.
+        reason: Why it failed; empty if it passed.
+        cosine: Mean cosine between update and gradient in the paper's descent test; NaN if the
+            rule failed before the test.
+        trajectory_cosine: Smallest cosine over the steps of the trajectory test, or NaN.
+        fingerprint: Code of the function.
+        scale_fingerprint: Code of the function up to a positive factor.
     """
 
     ok: bool
@@ -43,12 +44,12 @@ class Screening:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The screen's settings; calling it with a rule screens the rule.
+    """Screens rules, with thresholds for the descent tests.
 
     Args:
-        descent: The mean cosine of the descent test must exceed this; None switches it off.
-        trajectory: The smallest cosine of the trajectory test must exceed this; None: off.
-        seed: Seed of the gradients of both tests (fingerprints do not depend on it).
+        descent: Threshold for the mean cosine of the descent test; None disables the test.
+        trajectory: Threshold for the smallest cosine of the trajectory test; None disables it.
+        seed: Seed of the gradients of both tests. Fingerprints do not depend on it.
     """
 
     descent: float | None = 0.15
@@ -57,11 +58,11 @@ class Screen:
 
     @classmethod
     def paper(cls, seed: int = 0) -> Screen:
-        """Return the paper's screen: its descent test alone."""
+        """Return the paper's screen, which has the descent test only."""
         return cls(trajectory=None, seed=seed)
 
     def __call__(self, rule: Rule) -> Screening:
-        """Screen a rule; deterministic, whatever the rule computes."""
+        """Return the result of screening a rule, which is deterministic."""
         probe, descent_gradients, small_gradients = _probe(self.seed)
         with np.errstate(all="ignore"):
             recorded, descent, small = probe.run(rule)
@@ -75,7 +76,7 @@ class Screen:
         return Screening(not reason, reason, cosine, smallest, *codes)
 
     def _refuse(self, cosine: float, along: float) -> str:
-        # Written so that a cosine that is not a number fails.
+        # `not >` instead of `<=`, so that NaN fails.
         if self.descent is not None and not cosine > self.descent:
             return "fails the descent test"
         if self.trajectory is not None and not along > self.trajectory:
@@ -86,7 +87,7 @@ class Screen:
 def screen(
     rule: Rule, *, descent: bool = True, trajectory: bool = True, seed: int = 0
 ) -> Screening:
-    """Check a rule without training it.
+    """Return the result of checking a rule without training.
 
     Args:
         rule: The rule.
@@ -101,13 +102,13 @@ def screen(
 
 
 def _descent(rng: random.Random) -> Trajectory:
-    """25 gradients of dimension 25, at the first step of a fresh state."""
+    """Return the gradients of the descent test: 25 of dimension 25, at the first step."""
     taus = torch.tensor([0.3], dtype=torch.float64)
     return Trajectory(gaussian(rng, 1, 625, 1 / 60), taus, 625, range(1), (5, 5))
 
 
 def _small_steps(rng: random.Random) -> Trajectory:
-    """Five steps of small gradients, a third of the entries exactly 0, all over the run."""
+    """Return the gradients of the trajectory test: five steps, small, a third exactly 0."""
     gradients = gaussian(rng, 5, 150, 0.003)
     for row in gradients:
         row[rng.sample(range(150), 50)] = 0.0
@@ -117,7 +118,7 @@ def _small_steps(rng: random.Random) -> Trajectory:
 
 @lru_cache(maxsize=8)
 def _probe(seed: int) -> tuple[Probe, Array, Array]:
-    """Return the probe, and the gradients of the two descent tests as rows of length 1."""
+    """Return the probe, and the gradients of the two descent tests as rows of norm 1."""
     rng = random.Random(seed)  # noqa: S311
     descent, small = _descent(rng), _small_steps(rng)
     rows = [descent.gradients.numpy().reshape(25, 25), small.gradients.numpy()]
@@ -126,7 +127,7 @@ def _probe(seed: int) -> tuple[Probe, Array, Array]:
 
 
 def _cosines(updates: Array, unit_gradients: Array) -> Array:
-    """Return the cosine of each row; 0 for a zero update, NaN for one that is not finite."""
+    """Return the cosine of each row: 0 for a zero update, NaN for a non-finite one."""
     products = np.einsum("ij,ij->i", updates, unit_gradients)
     norms = np.sqrt(np.einsum("ij,ij->i", updates, updates))
     norms[norms == 0] = 1.0
@@ -134,7 +135,7 @@ def _cosines(updates: Array, unit_gradients: Array) -> Array:
 
 
 def _malformed(recorded: Array) -> str:
-    """Return what makes a rule not worth a look, from its output on the probe."""
+    """Return why a rule is malformed, judged by its output on the probe, or ""."""
     finite = np.isfinite(recorded)
     inside = recorded[finite]
     if not inside.size:
@@ -150,11 +151,11 @@ def _malformed(recorded: Array) -> str:
 
 
 def agree(rule: Rule, other: Rule) -> bool:
-    """Return whether two rules give the same updates on the probe, up to the division guard.
+    """Return whether two rules have the same output on the probe, up to the division guard.
 
-    Looser than equal fingerprints: x/y is x/(y ± 1e-8), so forms that divide differently differ
-    a little at small gradients; where one is finite and the other is not, or at exact zeros, a
-    difference counts.
+    The criterion is looser than equal fingerprints: x/y is computed as x/(y ± 1e-8), so equivalent
+    forms with different divisions differ slightly at small gradients. Differences between finite
+    and non-finite values, and at exact zeros, count.
     """
     probe, *_ = _probe(0)
     with np.errstate(all="ignore"):

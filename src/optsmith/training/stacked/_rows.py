@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from optsmith.optim import Backend, Plan, PlanRunner, Program, Step
-from optsmith.rules import Rule, over_copies
+from optsmith.rules import OverCopies, Rule
 from optsmith.training.stacked._columns import Columns, Shape
 
 PIECE = 1 << 18
@@ -216,7 +216,7 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
 def _function(step: Step, on_cpu: bool) -> Callable[..., Any]:
     """Return the function that executes an instruction on a stack."""
     if step.scope == "tensor":
-        return over_copies(step.function)
+        return OverCopies(step.function)
     if step.name == "sqrt" and on_cpu:
         return _square_root
     return step.function

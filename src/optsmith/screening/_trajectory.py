@@ -1,0 +1,59 @@
+"""Fixed sequences of gradients on which the probe runs rules."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from optsmith.rules import uniform
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Gradients of consecutive steps.
+
+    Args:
+        gradients: Gradients in float64, one row per step.
+        taus: Time of each step, as a fraction of the run.
+        period: Columns at this distance have the same random numbers.
+        recorded: Steps at which the rule's output is recorded; the others only update state.
+        shape: Shape of the tensors that each row is split into; by default, a row is one vector.
+    """
+
+    gradients: Tensor
+    taus: Tensor
+    period: int
+    recorded: range
+    shape: tuple[int, ...] | None = None
+
+    @property
+    def steps(self) -> int:
+        """Number of steps."""
+        return self.gradients.shape[0]
+
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """Number of tensors per step, followed by their shape."""
+        columns = self.gradients.shape[1]
+        shape = self.shape or (columns,)
+        return (columns // torch.Size(shape).numel(), *shape)
+
+    def uniform(self, key: int) -> Tensor:
+        """Return the uniform numbers of a random stream, in the shape of the gradients."""
+        elements = torch.arange(self.gradients.shape[1]) % self.period
+        return torch.stack([uniform(key, k + 1, elements) for k in range(self.steps)])
+
+    def marks(self) -> Tensor:
+        """Return a mask of the elements of recorded steps."""
+        marks = torch.zeros(self.gradients.shape, dtype=torch.bool)
+        marks[list(self.recorded)] = True
+        return marks
+
+
+def gaussian(rng: random.Random, steps: int, elements: int, scale: float = 1.0) -> Tensor:
+    """Return normal numbers that do not depend on the versions of libraries."""
+    values = [[rng.gauss(0.0, scale) for _ in range(elements)] for _ in range(steps)]
+    return torch.tensor(values, dtype=torch.float64)
