@@ -126,7 +126,7 @@ class Baseline:
                 groups with a `role`), or it is `apgd`, which is not an optimizer.
         """
         if not self.has_lr:
-            raise TaskError(f"{self} can be run on attack tasks only: it is not an optimizer")
+            raise TaskError(f"{self} is not an optimizer: only attack tasks run it")
         kind, settings = _OPTIMIZERS[self.optimizer]
         given = params if self.optimizer == MUON else parameters_of(params)
         optimizer = kind(given, lr=lr, **settings)  # type: ignore[arg-type, call-arg]
