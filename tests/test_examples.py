@@ -1,4 +1,4 @@
-"""The examples run as a reader would run them."""
+"""The examples run; in fast tests with fewer epochs and learning rates."""
 
 import json
 import os
@@ -13,7 +13,12 @@ import pytest
 import optsmith
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
+ENVIRONMENT = {
+    **os.environ,
+    "HF_HUB_OFFLINE": "1",
+    "PYTHONIOENCODING": "utf-8",
+    "OMP_NUM_THREADS": "1",  # more threads are slower beside other tests
+}
 
 PLAIN, HUGGING_FACE, LIGHTNING = "plain_pytorch", "huggingface_trainer", "lightning_module"
 ROBUST = "train_robust"
@@ -30,6 +35,10 @@ LAST_LINES = {
     LIGHTNING: r"test accuracy 9\d\.\d%\n.*the same weights",
     ROBUST: r"APGD +\d+\.\d% misclassified",
 }
+SHORTER = {
+    PLAIN: {"range(-6, 3)": "range(-4, -2)", "SEEDS = 10, 128, 3": "SEEDS = 10, 128, 2"},
+    ROBUST: {'"epochs": 15': '"epochs": 1', "held = 500": "held = 50"},
+}
 
 
 def run(*arguments, folder):
@@ -43,12 +52,22 @@ def run(*arguments, folder):
     )
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_example_runs(name, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "is_short"),
+    [
+        *[(name, True) for name in PACKAGES],
+        *[pytest.param(name, False, marks=pytest.mark.slow) for name in SHORTER],
+    ],
+)
+def test_example_runs(name, is_short, tmp_path):
     missing = [package for package in PACKAGES[name] if find_spec(package) is None]
     if missing:
         pytest.skip(f"not installed: {', '.join(missing)}")
-    done = run(str(EXAMPLES / f"{name}.py"), folder=tmp_path)
+    source = (EXAMPLES / f"{name}.py").read_text()
+    for old, new in SHORTER.get(name, {}).items() if is_short else ():
+        assert old in source
+        source = source.replace(old, new)
+    done = run("-c", source, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(LAST_LINES[name], done.stdout), done.stdout
     assert not list(tmp_path.iterdir())  # nothing is left behind
@@ -56,7 +75,7 @@ def test_example_runs(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "package"),
-    [(name, package) for name in (HUGGING_FACE, LIGHTNING) for package in PACKAGES[name]],
+    [(HUGGING_FACE, "accelerate"), (LIGHTNING, "lightning")],
 )
 def test_missing_package_is_one_clear_line(name, package, tmp_path):
     # None in sys.modules makes an import fail as if the package were not there.
@@ -75,15 +94,15 @@ def test_missing_package_is_one_clear_line(name, package, tmp_path):
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_task_of_one_s_own_is_searched(name, tmp_path):
-    """The example's task in a short search by the command, in two worker processes."""
+    """A short search on the example's task by the command, in a worker process."""
     file = EXAMPLES / f"{name}.py"
     assert len(file.read_text().splitlines()) <= 40
-    arguments = ("--preset", "smoke", "--no-baselines", "--workers", "2", "--json")
+    arguments = ["--preset", "smoke", "--budget", "2", "--no-baselines", "--workers", "1", "--json"]
     done = run("-m", "optsmith", "search", f"{file}:task", *arguments, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["settings"]["task"] == SEARCHES[name]
-    assert result["counts"]["accepted"] == 8
+    assert result["counts"]["accepted"] == 2
     assert result["best"]["held_out_score"] > 0
 
 
