@@ -39,7 +39,7 @@ def _read(directory: Path) -> Digits:
     return Digits(rows[:, :64].reshape(-1, 8, 8), rows[:, 64])
 
 
-DIGITS = datasets.add(
+datasets.add(
     "digits",
     Dataset(
         name="digits",

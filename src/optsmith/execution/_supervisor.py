@@ -94,7 +94,6 @@ class Supervisor:
 
 def _read(answer: bytes, seconds: float) -> Any:
     try:
-        result = pickle.loads(answer)  # noqa: S301 (from our own worker)
+        return pickle.loads(answer)  # noqa: S301 (from our own worker)
     except Exception as error:
         return Lost("raised", f"the result cannot be unpickled: {one_line(error)}", seconds)
-    return result

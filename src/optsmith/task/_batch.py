@@ -77,12 +77,7 @@ def map_tensors(function: Callable[[Tensor], Tensor], item: Any) -> Any:
     """Return nested mappings, tuples and lists with a function applied to every tensor."""
     if isinstance(item, Tensor):
         return function(item)
-    if isinstance(item, Mapping):
-        return {key: map_tensors(function, value) for key, value in item.items()}
-    if isinstance(item, tuple | list):
-        parts = [map_tensors(function, part) for part in item]
-        return type(item)(*parts) if hasattr(item, "_fields") else type(item)(parts)
-    return item
+    return _map_items(lambda part: map_tensors(function, part), item)
 
 
 def to_device(item: Any, device: torch.device) -> Any:
@@ -92,9 +87,14 @@ def to_device(item: Any, device: torch.device) -> Any:
     if callable(getattr(item, "to", None)):
         # A copy, because the batches of transformers and PyTorch Geometric move in place.
         return copy.copy(item).to(device)
+    return _map_items(lambda part: to_device(part, device), item)
+
+
+def _map_items(function: Callable[[Any], Any], item: Any) -> Any:
+    """Return a mapping, tuple or list with a function applied to its items; others unchanged."""
     if isinstance(item, Mapping):
-        return {key: to_device(value, device) for key, value in item.items()}
+        return {key: function(value) for key, value in item.items()}
     if isinstance(item, tuple | list):
-        parts = [to_device(part, device) for part in item]
+        parts = [function(part) for part in item]
         return type(item)(*parts) if hasattr(item, "_fields") else type(item)(parts)
     return item

@@ -100,9 +100,11 @@ class PausableRun:
             raise TaskError(f"the run has not ended: it is at step {self._step}")
         return self.trace
 
-    def give_up(self, why: str) -> None:
-        """Stop a paused run early, for a reason that its trace records."""
-        self._end(why)
+    def end(self, why: str, metrics: Mapping[str, Any] | None = None) -> None:
+        """End the run with a trace; `why` is the reason to stop it early, or empty."""
+        if self.run.built:
+            self._state_bytes = state_bytes(self.run.built[-1])
+        self.trace = Trace(self.signal, why, metrics or {}, self._seconds, self._state_bytes)
 
     def memory(self) -> int:
         """Return the bytes of a paused run's parameters and optimizer state."""
@@ -158,7 +160,7 @@ class PausableRun:
             except StopIteration as stop:
                 why = self._read(fresh)
                 self._check_length()
-                self._end(why, stop.value)
+                self.end(why, stop.value)
                 return
             self._step += 1
             if self._step > self.run.steps:
@@ -173,7 +175,7 @@ class PausableRun:
             if self._step % LOOK == 0:
                 if why := self._read(fresh):
                     training.close()
-                    self._end(why)
+                    self.end(why)
                     return
                 fresh = []
                 start = time.perf_counter()
@@ -191,11 +193,6 @@ class PausableRun:
                 f"the task {self._task.name} must yield {self.run.steps} steps with a signal at the"
                 f" last; it yielded {self._step}, and its last signal was at step {last}"
             ) from None
-
-    def _end(self, why: str, metrics: Mapping[str, Any] | None = None) -> None:
-        if self.run.built:
-            self._state_bytes = state_bytes(self.run.built[-1])
-        self.trace = Trace(self.signal, why, metrics or {}, self._seconds, self._state_bytes)
 
 
 def _numbers(fresh: Sequence[tuple[int, float | Tensor]]) -> list[tuple[int, float]]:

@@ -43,7 +43,7 @@ def race(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
                     one.set_aside(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the run
             going = [one for one in going if one.trace is None]
             for i in stopping.behind([one.signal for one in going]):
-                going[i].give_up(BEHIND)
+                going[i].end(BEHIND)
                 going[i].close()
             going = [one for one in going if one.trace is None]
     return [one.result() for one in every]

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 from optsmith.optim import Recipe
 from optsmith.task import ModuleTask, Run, Task
-from optsmith.training._plain import LOOK, Trace, train_once
+from optsmith.training._plain import Trace
 from optsmith.training._race import race
 from optsmith.training._stopping import Stopping
 from optsmith.training.stacked._stack import train_stack
 from optsmith.training.stacked._stacking import Stacking, stacks
-
-__all__ = ["LOOK", "Trace", "train", "train_once"]
 
 
 def train(task: Task, runs: Sequence[Run], stopping: Stopping, stacking: Stacking) -> list[Trace]:
