@@ -194,8 +194,8 @@ def test_a_rung_is_passed_once():
 def test_the_better_half_stays():
     stopping = Stopping(Objective(), halving=True)
     signals = [[(1, 3.0)], [(1, 1.0)], [(1, 2.0)], [(1, 2.0)], [(1, 5.0)]]
-    assert stopping.behind(signals) == [0, 4]
-    assert stopping.behind([[(1, 1.0)]]) == []
-    assert stopping.behind([[], []]) == []
+    assert stopping.worse_half(signals) == [0, 4]
+    assert stopping.worse_half([[(1, 1.0)]]) == []
+    assert stopping.worse_half([[], []]) == []
     up = Stopping(Objective("accuracy", "maximize", "last"), halving=True)
-    assert up.behind(signals) == [1, 3]
+    assert up.worse_half(signals) == [1, 3]

@@ -118,7 +118,8 @@ class Task(ABC):
         applied: Sentence that says how a step applies the rule's value.
         usage: Template of Python code that uses a rule, with the fields `{rule}` and `{lr}`; if
             empty, code that constructs an optimizer is shown.
-        source: How a command names the task; set by `find_task`.
+        source: Name of the task on the command line, set by `find_task`; empty if the task was
+            constructed in Python.
     """
 
     name: str

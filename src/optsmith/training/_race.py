@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from optsmith.task import Run, Task
 from optsmith.training._plain import LOOK, PausableRun, Trace
-from optsmith.training._stopping import BEHIND, Stopping
+from optsmith.training._stopping import WORSE_HALF, Stopping
 
 MOST_MEMORY = 256 << 20
 """Maximum bytes of parameters and optimizer state of paused runs in memory.
@@ -42,8 +42,8 @@ def race(task: Task, runs: Sequence[Run], stopping: Stopping) -> list[Trace]:
                     # An unnamed file: deleted when it is closed or this process dies.
                     one.set_aside(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the run
             going = [one for one in going if one.trace is None]
-            for i in stopping.behind([one.signal for one in going]):
-                going[i].end(BEHIND)
+            for i in stopping.worse_half([one.signal for one in going]):
+                going[i].end(WORSE_HALF)
                 going[i].close()
             going = [one for one in going if one.trace is None]
     return [one.result() for one in every]

@@ -23,7 +23,7 @@ REACHED_BY = 0.10
 
 NOT_FINITE = "the signal is not finite"
 
-BEHIND = "in the worse half at a rung"
+WORSE_HALF = "in the worse half at a rung"
 
 RUNGS = (0.25, 0.5)
 """The fractions of the run after which the worse half of the learning rates is stopped."""
@@ -49,7 +49,7 @@ class Stopping:
         """Return whether runs are compared at `step`, given that the last check was at `before`."""
         return self.halving and any(before < part * steps <= step for part in RUNGS)
 
-    def behind(self, signals: Sequence[Sequence[tuple[int, float]]]) -> list[int]:
+    def worse_half(self, signals: Sequence[Sequence[tuple[int, float]]]) -> list[int]:
         """Return the indices of the runs in the worse half; of equal runs, the first is better.
 
         All runs were measured at the same steps, so their scores so far are compared. If a run has

@@ -12,7 +12,7 @@ from torch import Tensor
 from optsmith.optim import Recipe, form_of
 from optsmith.task import Metrics, ModuleTask, Run, TensorBatches
 from optsmith.training._plain import LOOK, Trace
-from optsmith.training._stopping import BEHIND, Stopping
+from optsmith.training._stopping import WORSE_HALF, Stopping
 from optsmith.training.stacked._copies import Copies
 from optsmith.training.stacked._gradients import Feed, feeds
 from optsmith.training.stacked._rows import RowOptimizer
@@ -196,7 +196,7 @@ class _StackTraining:
                 one.signal.append((step, value))
         self._fresh = []
 
-    def _behind(self, rows: Sequence[int]) -> set[int]:
+    def _worse_half(self, rows: Sequence[int]) -> set[int]:
         """Return the rows in the worse half of their recipe and seed."""
         races: dict[tuple[Recipe, int], list[int]] = {}
         for row in rows:
@@ -205,15 +205,15 @@ class _StackTraining:
         return {
             racing[i]
             for racing in races.values()
-            for i in self.stopping.behind([self.tracked[row].signal for row in racing])
+            for i in self.stopping.worse_half([self.tracked[row].signal for row in racing])
         }
 
     def _look(self, step: int) -> None:
         """Remove the copies whose runs are stopped."""
         whys = [self._why(one) for one in self.tracked]
         if self.stopping.is_rung(step, step - LOOK, self.steps):
-            for row in self._behind([row for row, why in enumerate(whys) if not why]):
-                whys[row] = BEHIND
+            for row in self._worse_half([row for row, why in enumerate(whys) if not why]):
+                whys[row] = WORSE_HALF
         going = []
         for row, one in enumerate(self.tracked):
             if why := whys[row]:
