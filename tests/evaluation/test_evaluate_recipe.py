@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from optsmith import Objective, Protocol, Rule, Status, Task
-from optsmith.evaluation import Comparison, Evaluation, evaluate_recipe, standard_errors
+from optsmith.evaluation import (
+    Comparison,
+    Evaluation,
+    evaluate_recipe,
+    mean_and_spread,
+    standard_errors,
+)
 from optsmith.optim import baselines, build, parse_recipe
 from optsmith.training._stopping import Stopping
 from tasks_for_tests import PROTOCOL, bowl, line
@@ -281,7 +287,27 @@ def test_verdicts_say_how_clearly():
     assert Comparison(Objective(), (row("m1", 1.0),)).verdict("m1") == ""
 
 
-def test_a_table_has_a_row_a_recipe():
+def test_one_seed_never_makes_a_claim():
+    one = Comparison(Objective(), (row("m1", 1.0), row("torch:adam", 2.0)))
+    assert math.isnan(standard_errors(*one.rows))
+    assert one.verdict("m1") == (
+        "m1 has training loss 1 against 2 of the best baseline, torch:adam; one seed says nothing"
+        " about the noise, so it is not known which is better."
+    )
+    assert math.isnan(standard_errors(row("m1", 1.0, 1.1), row("torch:adam", 2.0)))
+
+
+def test_equal_scores_on_every_seed_leave_no_noise():
+    same = Comparison(Objective(), (row("m1", 1.0, 1.0), row("torch:adam", 2.0, 2.0)))
+    assert same.verdict("m1").endswith("training loss 1 against 2 (no spread, 2 seeds each).")
+    assert standard_errors(row("m1", 1.0, 1.0), row("g", 1.0, 1.0)) == 0
+
+
+def test_huge_scores_have_a_spread():
+    assert mean_and_spread([1e200, 3e200])[1] == pytest.approx(math.sqrt(2) * 1e200)
+
+
+def test_a_table_has_one_row_per_recipe():
     pytest.importorskip("pandas")
     stage = PROTOCOL.final_stage
     rows = tuple(evaluate_recipe(line(), parse_recipe(r), stage) for r in ("m1", "torch:adam"))

@@ -69,7 +69,7 @@ def test_cut_at_every_byte_of_a_new_journal(tmp_path):
             assert store.attrs == {"optsmith:schema": 2}
 
 
-def test_a_last_line_of_rubbish_is_cut(tmp_path):
+def test_a_last_line_of_rubbish_is_cut_before_something_is_written(tmp_path):
     path = tmp_path / "s.journal"
     whole = make(path, 2)
     for rubbish in (b"\x00" * 100, b"\x00" * 50 + b"\n", b'{"op_code":4,\n', b"\n", b"[]\n"):
@@ -78,7 +78,10 @@ def test_a_last_line_of_rubbish_is_cut(tmp_path):
             assert len(reader.records()) == 2
         with Store.open(path, "s") as store:
             assert len(store.records()) == 2
-        assert path.read_bytes() == whole
+            assert path.read_bytes() == whole + rubbish
+            store.set_attr("note", 1)
+        (line,) = path.read_bytes().removeprefix(whole).splitlines()
+        assert json.loads(line)["user_attr"] == {"note": 1}
 
 
 def test_damage_before_the_end_is_named_and_left(tmp_path):

@@ -91,9 +91,11 @@ def standard_errors(one: Evaluation, other: Evaluation) -> float:
     """
     if one.score is None or other.score is None or min(len(one.scores), len(other.scores)) < 2:
         return math.nan
-    squares = sum(e.spread**2 / len(e.scores) for e in (one, other))
+    error = math.hypot(*(e.spread / math.sqrt(len(e.scores)) for e in (one, other)))
     gap = abs(one.score - other.score)
-    return gap / math.sqrt(squares) if squares > 0 else (math.inf if gap else 0.0)
+    if error == 0:
+        return math.inf if gap else 0.0
+    return gap / error
 
 
 def _row(evaluation: Evaluation) -> dict[str, Any]:

@@ -142,4 +142,5 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
     mean = sum(values) / len(values) if values else math.nan
     if len(values) < 2:
         return mean, math.nan
-    return mean, math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    # hypot does not overflow, unlike the sum of squares.
+    return mean, math.hypot(*(v - mean for v in values)) / math.sqrt(len(values) - 1)

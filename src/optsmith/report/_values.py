@@ -1,4 +1,4 @@
-"""Numbers as people read them, and what the score of a task means."""
+"""Numbers formatted for readers, and the quantity that a search optimizes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from optsmith.task import factor_of
 MISSING = "–"  # noqa: RUF001 - an en dash, as tables print what is not there
 
 
+EXTREME = 1e100
+"""Numbers beyond this, or closer to zero than its inverse, would overflow scales of charts."""
+
+
 def finite(value: Any) -> float | None:
-    """Return a number that can be shown or drawn, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    """Return a number that can be shown and drawn; None for values that cannot."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= EXTREME:
         return None
-    return float(value)
+    return float(value) if abs(value) >= 1 / EXTREME else 0.0
 
 
 def finites(values: Iterable[Any]) -> list[float]:
-    """Return the numbers among values that can be drawn."""
+    """Return the values that can be drawn."""
     return [number for number in map(finite, values) if number is not None]
 
 
@@ -36,7 +40,7 @@ def significant(value: Any, digits: int = 3) -> str:
 
 
 def shortest(value: Any) -> str:
-    """Return a setting such as a learning rate as people write it: 0.1, not 0.1000."""
+    """Return a setting such as a learning rate without trailing zeros: 0.1, not 0.1000."""
     text = significant(value, 4)
     return text.rstrip("0").rstrip(".") if "." in text and "·" not in text else text
 
@@ -56,16 +60,16 @@ def _signed(text: str) -> str:
 
 
 def fixed(value: Any, decimals: int) -> str:
-    """Return a number to some decimals, for columns that line up."""
+    """Return a number with a fixed number of decimals, for aligned columns."""
     number = finite(value)
     if number is None:
         return MISSING
-    # Beyond six digits alignment is lost anyway, and the size is what matters.
+    # Numbers with more digits would not be aligned anyway.
     return _signed(f"{number:,.{decimals}f}") if abs(number) < 1e6 else significant(number)
 
 
 def count(value: Any) -> str:
-    """Return a whole number with thousands set apart."""
+    """Return an integer with thousands separators."""
     number = finite(value)
     return MISSING if number is None else _signed(f"{round(number):,}")
 
@@ -84,7 +88,7 @@ def percent(part: float, whole: float) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """Return a time in its two largest units."""
+    """Return a duration in its two largest units."""
     number = finite(seconds)
     if number is None:
         return MISSING
@@ -98,7 +102,7 @@ def duration(seconds: Any) -> str:
 
 
 def decimals_for(values: Iterable[Any], spreads: Iterable[Any]) -> int:
-    """Return the decimals that show the smallest value and the usual spread well."""
+    """Return the number of decimals that resolves the smallest value and the median spread."""
     smallest = min((abs(v) for v in finites(values) if v), default=1.0)
     needed = 2 - math.floor(math.log10(smallest))
     positive = sorted(s for s in finites(spreads) if s > 0)
@@ -109,11 +113,11 @@ def decimals_for(values: Iterable[Any], spreads: Iterable[Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Something measured.
+    """A measured quantity.
 
     Attributes:
-        name: For people.
-        unit: Follows a shown value; values in `%` are stored as shares.
+        name: Display name.
+        unit: Printed after values; values in `%` are stored as fractions.
     """
 
     name: str
@@ -121,16 +125,16 @@ class Quantity:
 
     @property
     def factor(self) -> float:
-        """What stored values are multiplied by to be shown."""
+        """Factor from stored values to displayed values."""
         return factor_of(self.unit)
 
     @property
     def suffix(self) -> str:
-        """What follows a shown value."""
+        """The unit with a space before it, or nothing."""
         return f" {self.unit}" if self.unit else ""
 
     def shown(self, value: Any) -> float | None:
-        """Return a stored value as it is shown."""
+        """Return a stored value in display units."""
         number = finite(value)
         return None if number is None else number * self.factor
 
@@ -142,12 +146,12 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a search improves, and what else its task measures.
+    """The quantity that a search optimizes, and the units of the task's metrics.
 
     Attributes:
-        quantity: What the scores measure.
+        quantity: The quantity of the scores.
         minimize: Whether smaller is better.
-        units: The units of metrics, by name.
+        units: Units of metrics, by name.
     """
 
     quantity: Quantity
@@ -165,12 +169,12 @@ class Goal:
         )
 
     def metric(self, name: str) -> Quantity:
-        """Return what is known of a metric."""
+        """Return a metric by name."""
         return Quantity(name, self.units.get(name, ""))
 
     @property
     def direction(self) -> str:
-        """Which way is good, in words."""
+        """`lower is better` or `higher is better`."""
         return "lower is better" if self.minimize else "higher is better"
 
     def cost(self, score: float) -> float:
@@ -178,6 +182,6 @@ class Goal:
         return score if self.minimize else -score
 
     def axis(self) -> str:
-        """Return the title of an axis of scores."""
+        """Return the title of the score axis."""
         unit = f", {self.quantity.unit}" if self.quantity.unit else ""
         return f"{self.quantity.name}{unit} ({self.direction})"

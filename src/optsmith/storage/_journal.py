@@ -16,7 +16,7 @@ from optuna.storages.journal import BaseJournalBackend, JournalStorage
 from optsmith._errors import OptsmithError, StudyError
 from optsmith._stored import damaged
 
-_BEGINNING = b'{"op_code":'  # of every line that Optuna writes
+_BEGINNING = b'{"op_code":'  # of each line that Optuna writes
 _CREATE_STUDY = 0  # Optuna's code of the operation
 _MAX_FIRST_LINE = 1 << 20
 
@@ -24,9 +24,10 @@ _MAX_FIRST_LINE = 1 << 20
 class JournalFile(BaseJournalBackend):
     """The lines of a journal for Optuna's `JournalStorage`, which Optuna's own backend reads too.
 
-    Optuna's backend locks around every append with a file that outlives a killed process, and
-    glues the next line to one that a kill cut short. Here the caller holds one lock for as long as
-    it writes and calls `repair` first; a line that cannot be written whole is taken back.
+    Optuna's backend locks every append with a file that remains after a kill, and appends to a line
+    that a kill cut short. Here the caller holds one lock while the journal is open for writing, an
+    incomplete last line is removed before the first append, and a line that cannot be written
+    completely is removed again.
 
     Args:
         path: A file that exists.
@@ -36,10 +37,11 @@ class JournalFile(BaseJournalBackend):
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self._path = path
         self._read_only = read_only
-        self._starts = [0]  # where each line read so far begins, and the next one
+        self._repaired = False
+        self._starts = [0]  # offsets of the lines read so far, and of the next one
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
-        """Yield the operations from a number on; a last line still being written is left out.
+        """Yield the operations from a number on, without an incomplete last line.
 
         Raises:
             StudyError: A line before the last is not an operation.
@@ -60,69 +62,69 @@ class JournalFile(BaseJournalBackend):
                     yield log
 
     def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        """Write operations to the disk, whole or not at all.
+        """Write operations to the disk, completely or not at all.
 
         Raises:
             OSError: They cannot be written.
         """
         if self._read_only:
             raise StudyError(f"{self._path} was opened for reading only")
+        if not self._repaired:
+            repair(self._path)
+            self._repaired = True
         lines = [json.dumps(log, separators=(",", ":"), allow_nan=False) + "\n" for log in logs]
         _append(self._path, "".join(lines).encode())
 
 
 @dataclass(frozen=True)
 class JournalPlace:
-    """A journal as the place of a study.
+    """A journal file that holds a study.
 
     Attributes:
-        path: The file, which need not exist.
+        path: The file, which may not exist yet.
     """
 
     path: Path
 
     @property
     def location(self) -> str:
-        """The file, for people."""
+        """The path of the file."""
         return str(self.path)
 
     @property
     def lock_path(self) -> Path:
-        """The lock of its writer: beside it, and not where Optuna's own locks would be."""
+        """The lock file of the writer: next to the journal, with another name than Optuna's locks."""
         path = self.path.resolve()
         return path.with_name(f".{path.name}.lock")
 
     def exists(self) -> bool:
-        """Return whether there is anything to read."""
+        """Return whether the file exists."""
         return self.path.is_file()
 
     def connect(self, *, read_only: bool) -> BaseStorage:
-        """Return the storage; for writing, the caller holds the lock.
+        """Return the storage; the caller holds the lock if it is for writing.
 
         Raises:
-            StudyError: The file is not a journal, or damaged; it is left as it was.
+            StudyError: The file is not a journal, or damaged; it is not changed.
         """
         if self.path.exists():
             _check_beginning(self.path)
         if not read_only:
             self.path.open("ab").close()
         try:
-            storage = JournalStorage(JournalFile(self.path, read_only=read_only))
+            return JournalStorage(JournalFile(self.path, read_only=read_only))
         except (OptsmithError, OSError):
             raise
         except Exception as error:  # Optuna's replay of damaged operations can raise anything
             problem = f"Optuna cannot replay it ({type(error).__name__})"
             raise damaged(f"the journal {self.path}", problem) from None
-        if not read_only:
-            repair(self.path)
-        return storage
 
     def disconnect(self, storage: BaseStorage) -> None:
-        """Do nothing: no file is kept open."""
+        """Do nothing: no file is open."""
 
 
 def repair(path: Path) -> None:
-    """Cut off a last line that a kill or a full disk left incomplete."""
+    """Remove a last line that is incomplete after a kill or on a full disk."""
     with path.open("r+b") as file:
         start, line = 0, b""
         for next_line in file:
@@ -133,7 +135,7 @@ def repair(path: Path) -> None:
 
 
 def directory_studies(directory: Path) -> list[str]:
-    """Return the studies in a directory of journals, by name."""
+    """Return the names of the studies in a directory of journals."""
     return sorted(path.stem for path in directory.glob("*.journal") if _begins_study(path))
 
 
@@ -153,7 +155,7 @@ def _check_beginning(path: Path) -> None:
         line = file.readline(_MAX_FIRST_LINE)
     if line.endswith(b"\n"):
         fine = _parse(line) is not None
-    else:  # nothing yet, or a first line cut short
+    else:  # empty, or an incomplete first line
         fine = line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
     if not fine:
         raise StudyError(f"{path} is not the journal of a study: choose another --storage")
@@ -161,14 +163,18 @@ def _check_beginning(path: Path) -> None:
 
 def _parse(line: bytes) -> dict[str, Any] | None:
     try:
-        log = json.loads(line)
+        log = json.loads(line, parse_constant=_refuse)
     except ValueError:
         return None
     return log if isinstance(log, dict) and isinstance(log.get("op_code"), int) else None
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
 def _append(path: Path, data: bytes) -> None:
-    # Not created if it is gone: a journal without its beginning would be worse than an error.
+    # Without O_CREAT: an error is better than a journal without its beginning.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0))
     try:
         before, written = os.fstat(file).st_size, 0

@@ -32,6 +32,7 @@ class Recorder:
         self.store, self.searcher, self.tally, self.observer = store, searcher, tally, observer
         self._known = {record.key: record for record in store.records()}
         self._compared: list[str] | None = None
+        self._changed = False
         self._before = store.attrs.get(SUMMARY, {}).get("seconds") or 0.0
         self._start = time.perf_counter()
 
@@ -62,6 +63,7 @@ class Recorder:
 
     def record(self, candidate: Candidate, evaluation: Evaluation) -> None:
         """Store an evaluation, without waiting until it is written."""
+        self._changed = True
         self.store.add(
             Record(
                 candidate=candidate.id,
@@ -97,6 +99,7 @@ class Recorder:
 
     def record_final(self, evaluation: Evaluation) -> None:
         """Store a final evaluation."""
+        self._changed = True
         self.store.set_attr(final_key(evaluation.recipe), evaluation.to_json())
         self.observer.compared(evaluation)
 
@@ -105,7 +108,9 @@ class Recorder:
         self._compared = compared
 
     def save(self) -> None:
-        """Store the summary of the search."""
+        """Store the summary of the search, unless this session has only replayed a part of it."""
+        if self._known and not self._changed and self._compared is None:
+            return
         summary = Summary(
             finished=self._compared is not None,
             compared=None if self._compared is None else tuple(self._compared),

@@ -188,7 +188,8 @@ def _begin(store: Store, settings: Settings, task: Task, signal: float) -> Stack
             )
         stacking = stacking_of(task, settings.device, settings.stack)
         store.set_attr(ABOUT, _about(task, signal, stacking).to_json())
-    store.set_attr(SETTINGS, settings.to_json())
+    if settings.to_json() != store.attrs.get(SETTINGS):  # new, or with a larger budget
+        store.set_attr(SETTINGS, settings.to_json())
     return stacking
 
 
