@@ -117,7 +117,7 @@ def by_optimizer(**way):
 
 
 def by_rows(rule, data):
-    """Train two copies in one matrix, the other with other gradients; return the first."""
+    """Train two copies with different gradients in one matrix; return the first."""
     shapes = tuple(tuple(p.shape) for p in data.params)
     columns = Columns(tuple(range(len(shapes))), shapes)
 

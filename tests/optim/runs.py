@@ -40,7 +40,7 @@ def optimizer(params, name, lr=0.01, total_steps=STEPS, **settings):
 
 
 def run(opt, steps, params=None):
-    """Take steps (an iterable of their numbers) and return copies of the parameters after each."""
+    """Perform the given steps and return copies of the parameters after each."""
     params = params or [p for group in opt.param_groups for p in group["params"]]
     history = []
     for t in steps:

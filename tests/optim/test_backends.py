@@ -73,7 +73,7 @@ def data(shapes=SHAPES, dtype=torch.float64):
 
 
 def one_by_one(every):
-    """Return the data of each parameter as the only one of a model."""
+    """Return one data set per parameter."""
     pairs = enumerate(every.params)
     return [Data([p], [[g[i]] for g in every.gradients]) for i, p in pairs]
 
@@ -122,7 +122,7 @@ def test_other_precisions(text, name, dtype, tmp_path):
 @pytest.mark.parametrize("name", BACKENDS)
 @pytest.mark.parametrize("text", ["m1", TENSOR[0], TENSOR[2]])
 def test_what_is_not_finite_stays_in_its_tensor(text, name, tmp_path):
-    """And in its copy: the rows and copies beside have finite gradients, and stay finite."""
+    """The same holds for copies: the other rows and copies have finite gradients."""
     rule, given = Rule.parse(text), data([(3, 4), (3, 4), (3, 4)])
     if name == "fused" and text in TENSOR:
         return  # refused

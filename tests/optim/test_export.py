@@ -114,7 +114,7 @@ def test_the_compiled_path_trains_alike(tmp_path):
 
 @pytest.fixture
 def exported(tmp_path, monkeypatch):
-    """Import an exported rule."""
+    """Return a function that exports a rule and imports the class."""
 
     def load(text):
         path = tmp_path / "module_of_a_rule.py"

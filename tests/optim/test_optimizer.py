@@ -25,7 +25,7 @@ from optsmith import OptsmithError, RuleError, RuleOptimizer, zoo
 
 every_rule = pytest.mark.parametrize("name", REPRESENTATIVES)
 two_rules = pytest.mark.parametrize("name", ["adam", "citeseer"])
-"""For what depends on the rule only by its state, its decays and its masks."""
+"""Enough where only state, decays and masks of the rule matter."""
 
 
 def through_file(thing):
@@ -188,7 +188,7 @@ SCHEDULERS = {
 
 
 def scheduled(name, make, lr):
-    """Return the schedule's learning rates, the run, and the run with the rates set by hand."""
+    """Return the learning rates, and the results with the scheduler and with rates set by hand."""
     params = parameters(shapes=((3,),))
     by_hand = clones(params)
     opt, plain = optimizer(params, name, lr=lr), optimizer(by_hand, name)

@@ -1,4 +1,4 @@
-"""Rules against torch's own optimizers, and against a plain NumPy evaluation."""
+"""Rules compared with torch's optimizers and with a NumPy evaluation."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_decoupled_weight_decay_is_adamw(foreach):
     def adamw(p, **s):
         return torch.optim.AdamW(p, 0.003 * L, weight_decay=0.2, **s)
 
-    # Decay is by lr * weight_decay, and our lr is 1/0.003 of torch's.
+    # The decay is lr * weight_decay, and our lr is 1/0.003 times torch's.
     settings = {"weight_decay": 0.2 * 0.003, "decoupled": True, "foreach": foreach}
     compare("Adam", adamw, torch.float64, {}, **settings)
 

@@ -1,4 +1,4 @@
-"""Roles of parameters, and Muon, which needs them."""
+"""Roles of parameters, and Muon, which requires them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_frozen_and_extra_matrices():
 
 
 def test_recurrent_layers_and_one_output():
-    """A layer with one output is the last layer, but no matrix; the one before is not the last."""
+    """A last layer with one output is a vector; the layer before it is hidden."""
     found = roles(nn.ModuleList([nn.LSTM(3, 4), nn.Linear(4, 1)]))
     assert found["0.weight_ih_l0"] == found["0.weight_hh_l0"] == "hidden"
     assert found["1.weight"] == "vector"
@@ -152,7 +152,7 @@ def test_vectors_do_not_decay():
 
 @pytest.mark.parametrize("recipe", ["Adam", "drop(g)", "torch:adam+cosine"])
 def test_a_module_is_as_good_as_its_parameters(recipe):
-    """Of a rule with masks too: they go by the place of a parameter."""
+    """This includes rules with masks, which depend on the index of a parameter."""
     model = conv()
     other = copy.deepcopy(model)
     third = copy.deepcopy(model)
@@ -233,7 +233,7 @@ def test_convolutions_are_trained_as_matrices(layout):
 @needs_muon
 @pytest.mark.parametrize("again", ["state_dict", "pickle", "deepcopy"])
 def test_muon_can_be_saved_and_goes_on_to_the_bit(again):
-    # Hooks, and with them schedules, are not copied by torch; a state_dict has the counters.
+    # torch does not copy hooks, so that copies have no schedule; a state_dict has the counters.
     recipe = parse_recipe("torch:muon+cosine" if again == "state_dict" else "torch:muon")
     model, x = conv(), torch.randn(4, 3, 3, 3)
     optimizer = build(recipe, model, 0.02, 10)

@@ -261,7 +261,7 @@ def test_global_hooks_run_around_the_own():
 
 
 class Largest(TorchDispatchMode):
-    """Remembers the size of the largest tensor made, in elements."""
+    """Records the number of elements of the largest new tensor."""
 
     elements = 0
 
@@ -291,7 +291,7 @@ def test_memory_of_a_step_is_a_few_chunks(name, monkeypatch):
 
 
 class Products(RuleOptimizer):
-    """An optimizer that torch's tests can make without knowing of rules."""
+    """An optimizer with the constructor that torch's tests expect."""
 
     def __init__(self, params, lr=1e-3, **settings):
         super().__init__(params, "ld*sign(m1) - Adam", lr, STEPS, **settings)
@@ -299,7 +299,7 @@ class Products(RuleOptimizer):
 
 @pytest.fixture(scope="module")
 def upstream():
-    """Return torch's module of optimizer infos, which imports a package that users lack."""
+    """Return torch's module of optimizer infos, which imports a package that may be missing."""
     missing = "expecttest" not in sys.modules
     if missing:
         sys.modules["expecttest"] = types.SimpleNamespace(TestCase=unittest.TestCase)
@@ -308,7 +308,7 @@ def upstream():
     finally:
         if missing:
             del sys.modules["expecttest"]
-        # The import freezes these for the whole process.
+        # The import freezes these flags for the whole process.
         setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
 
 

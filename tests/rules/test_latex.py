@@ -85,7 +85,7 @@ def test_braces_and_delimiters_match_over_seeded_rules():
     for rule in (random_rule(rng, 10) for _ in range(3000)):
         latex = rule.latex()
         check(latex)
-        # Forms that associate may share a formula; other rules never do.
+        # Rules that differ by associativity only may have the same formula; others must not.
         twin = seen.setdefault(latex, rule)
         key = [sorted(o.name for o in r.operators) for r in (rule, twin)]
         assert key[0] == key[1], f"{rule} and {twin} are both {latex}"

@@ -67,7 +67,7 @@ def test_round_trip_of_seeded_rules():
 
 
 def without_one_pair(text):
-    """Yield the text without each pair of parentheses that is no call's."""
+    """Yield the text without one pair of parentheses, for each pair that is not of a call."""
     opened = []
     for i, character in enumerate(text):
         if character == "(":

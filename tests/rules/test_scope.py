@@ -1,4 +1,4 @@
-"""Operators that need whole tensors, checks of what users declare, and definitions."""
+"""Operators of scope "tensor", checks of users' operators, and hashes of definitions."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ TEXTS = {0: "bad", 1: "bad(g)", 2: "bad(g, m1)"}
 
 
 def refused(operator, message):
-    """Check that the probe and the optimizer refuse an operator; that is, nothing is spoilt."""
+    """Assert that the probe and the optimizer refuse an operator."""
     with registered(operator):
         rule = Rule.parse(TEXTS[operator.arity])
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Simplification: shorter, the same function, and honest when it gives up."""
+"""Simplification returns shorter, equivalent rules, and warns if it fails."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_equal_functions_share_both_codes(one, other):
         ("drop(g)/drop(g)", "g/g"),
         ("drop(g + m1)", "drop(g) + drop(m1)"),
         ("drop(sg)", "sign(drop(m1))"),
-        # Not a number, or infinite, at other places.
+        # These are NaN or infinite at different elements.
         ("log(|g|)", "log(|g|) + 0*g^0.5"),
         ("log(|g|)", "log(|g|) + 0*m1^0.5"),
         ("g", "g + 0*log(g)"),

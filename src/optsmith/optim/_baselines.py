@@ -87,7 +87,7 @@ class Baseline:
 
     Attributes:
         optimizer: A name such as `adam`.
-        schedule: `constant`, `linear` or `cosine`; `adaptive` for `apgd` alone.
+        schedule: `constant`, `linear` or `cosine`; `adaptive` for `apgd` only.
     """
 
     optimizer: str

@@ -12,7 +12,7 @@ from optsmith._version import __version__
 from optsmith._zoo import zoo
 from optsmith.optim._fused import BUCKET
 from optsmith.optim._program import Program
-from optsmith.optim._source import Source
+from optsmith.optim._source import SourceCode
 from optsmith.rules import Rule, noise_source
 
 
@@ -36,7 +36,7 @@ def export(rule: Rule, name: str | None = None) -> str:
     if not name.isidentifier() or keyword.iskeyword(name):
         raise OptimizerError(f"{name!r} is not a class name: use letters, digits and _")
     program = Program(rule)
-    source = Source(program)
+    source = SourceCode(program)
     template = resources.files("optsmith.optim").joinpath("export_template.py.txt").read_text()
     for key, text in _parts(rule, name, program, source).items():
         template = template.replace(f"«{key}»", text)
@@ -73,7 +73,7 @@ def _tuple(names: list[str]) -> str:
     return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
 
-def _parts(rule: Rule, name: str, program: Program, source: Source) -> dict[str, str]:
+def _parts(rule: Rule, name: str, program: Program, source: SourceCode) -> dict[str, str]:
     """Return the texts that replace the placeholders of the template."""
     state = ", ".join(source.slots) or "none"
     if program.scope == "element":

@@ -26,7 +26,7 @@ Fragment = tuple[str, int]
 """Source of an expression, and its precedence."""
 
 
-class Source:
+class SourceCode:
     """The source of a program's functions for the scalars of a step and the update of a tensor.
 
     Expressions that are used once are inlined; inputs, state and expressions that are used more

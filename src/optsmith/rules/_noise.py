@@ -47,6 +47,6 @@ def uniform(key: Tensor | int, step: Tensor | int, elements: Tensor) -> Tensor:
 
 
 def noise_source() -> str:
-    """Return the source of these functions, for files that need torch alone."""
+    """Return the source of these functions, for exported files."""
     functions = (mix, stream_key, hashed, uniform)
     return f"_MASK = {_MASK:#X}\n\n\n" + "\n\n".join([inspect.getsource(f) for f in functions])
