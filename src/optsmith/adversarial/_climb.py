@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from optsmith._errors import TaskError
 from optsmith.adversarial._ball import Ball, check_ball
 from optsmith.adversarial._look import BATCH, Model, Seen, evaluating, look
-from optsmith.adversarial._result import AttackResult, Record, join
+from optsmith.adversarial._result import AttackRecord, AttackResult, join
 
 
 class Stepper(Protocol):
@@ -98,9 +98,9 @@ def _climb(
     steps: int,
     early_exit: bool,
     stepper: Stepper,
-) -> Record:
+) -> AttackRecord:
     """Attack one batch and return its record."""
-    record = Record(points, steps)
+    record = AttackRecord(points, steps)
     rows = torch.arange(len(points), device=points.device)
     seen = look(model, points, labels)
     record.add(0, rows, points, seen)

@@ -40,7 +40,7 @@ class AttackResult:
         return float(self.success_at_end.double().mean())
 
 
-class Record:
+class AttackRecord:
     """Collects the result of one batch during an attack.
 
     Args:
@@ -69,7 +69,7 @@ class Record:
         self.at_end[rows] = fooled
 
 
-def join(records: Sequence[Record], device: torch.device) -> AttackResult:
+def join(records: Sequence[AttackRecord], device: torch.device) -> AttackResult:
     """Concatenate the records of all batches into one result."""
     return AttackResult(
         torch.cat([r.images for r in records]).to(device),

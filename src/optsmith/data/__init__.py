@@ -11,7 +11,7 @@ from optsmith.data._digits import Digits
 from optsmith.data._load import fetch, load, where
 from optsmith.data._mnist import Mnist
 from optsmith.data._packages import InstalledPackage, NpmPackage, PypiPackage
-from optsmith.data._places import Place, locate
+from optsmith.data._places import DatasetPlace, locate
 from optsmith.data._urls import Download, Urls
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ __all__ = [
     "Cifar10",
     "DataFile",
     "Dataset",
+    "DatasetPlace",
     "Digits",
     "Download",
     "InstalledPackage",
     "Mnist",
     "NpmPackage",
-    "Place",
     "PypiPackage",
     "Source",
     "Unpack",

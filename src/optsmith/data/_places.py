@@ -15,7 +15,7 @@ from optsmith.data._packages import installed
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DatasetPlace:
     """A directory that may contain a dataset.
 
     Attributes:
@@ -43,12 +43,12 @@ class Place:
         return found
 
 
-def cache_place(dataset: Dataset) -> Place:
+def cache_place(dataset: Dataset) -> DatasetPlace:
     """Return the place of a dataset in the cache."""
-    return Place(cache_dir(dataset.name) / dataset.name, "cache")
+    return DatasetPlace(cache_dir(dataset.name) / dataset.name, "cache")
 
 
-def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[Place]:
+def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[DatasetPlace]:
     """Yield the place of the dataset in a user's directory, if there is one.
 
     Raises:
@@ -57,7 +57,7 @@ def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[Place]:
     if not root.is_dir():
         raise DataError(f"{kind} is {root}, which is not a directory")
     folders = [root / name for name in (dataset.name, *dataset.folders)]
-    candidates = [Place(directory, kind) for directory in (*folders, root)]
+    candidates = [DatasetPlace(directory, kind) for directory in (*folders, root)]
     for place in candidates:
         found = place.find(dataset)
         if len(found) == len(dataset.files):
@@ -73,7 +73,7 @@ def _in_root(dataset: Dataset, root: Path, kind: str) -> Iterator[Place]:
             )
 
 
-def places(dataset: Dataset, data_dir: str | os.PathLike[str] | None) -> Iterator[Place]:
+def places(dataset: Dataset, data_dir: str | os.PathLike[str] | None) -> Iterator[DatasetPlace]:
     """Yield the places where a dataset may be, in search order.
 
     Raises:
@@ -87,10 +87,10 @@ def places(dataset: Dataset, data_dir: str | os.PathLike[str] | None) -> Iterato
     for distribution, folder in dataset.packages:
         directory = installed(distribution, folder)
         if directory is not None:
-            yield Place(directory, f"installed package {distribution}")
+            yield DatasetPlace(directory, f"installed package {distribution}")
 
 
-def locate(dataset: Dataset, data_dir: str | os.PathLike[str] | None = None) -> Place | None:
+def locate(dataset: Dataset, data_dir: str | os.PathLike[str] | None = None) -> DatasetPlace | None:
     """Return the first place that contains a dataset, or None; files are not verified.
 
     Raises:
@@ -101,5 +101,5 @@ def locate(dataset: Dataset, data_dir: str | os.PathLike[str] | None = None) -> 
             return place
     for source in dataset.sources:
         if (path := source.where()) is not None:
-            return Place(path, source.label)
+            return DatasetPlace(path, source.label)
     return None
