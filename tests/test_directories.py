@@ -107,5 +107,5 @@ def test_a_temporary_directory_of_another_user_is_refused(home, tmp_path, monkey
         cache_dir()
     planted.unlink()
     planted.touch()
-    with pytest.raises(OptsmithError, match=r"the cache directory cannot be created: File exists; set"):
+    with pytest.raises(OptsmithError, match="cannot be created: File exists; set"):
         cache_dir()

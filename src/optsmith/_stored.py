@@ -117,7 +117,7 @@ def _read_float(value: Any) -> float:
 
 def _plain(kind: type) -> Reader:
     def reader(value: Any) -> Any:
-        if type(value) is not kind or (kind is int and abs(value) > _LARGEST):
+        if type(value) is not kind or (isinstance(value, int) and abs(value) > _LARGEST):
             raise _Mismatch(f"{_show(value)} is not {_KINDS[kind]}")
         return value
 

@@ -93,7 +93,7 @@ class JournalPlace:
 
     @property
     def lock_path(self) -> Path:
-        """The lock file of the writer: next to the journal, with another name than Optuna's locks."""
+        """The lock file of the writer, next to the journal; its name differs from Optuna's."""
         path = self.path.resolve()
         return path.with_name(f".{path.name}.lock")
 
