@@ -22,6 +22,7 @@ SHAPES = [(6, 5), (7,), (1,), ()]
 ALONE = """
 import importlib.util, sys, torch
 sys.modules["optsmith"] = None
+torch.set_num_threads(1)
 folder, compiled = sys.argv[1], sys.argv[2] == "compile"
 inputs = torch.load(f"{folder}/inputs.pt", weights_only=True)
 results = {}
