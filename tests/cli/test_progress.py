@@ -44,7 +44,7 @@ def test_a_file_gets_plain_lines(tmp_path, monkeypatch):
     assert lines[0].startswith("bowl: mct search for 6 rules, seed 0")
     assert "level 1: 3 accepted; on to" in shown
     assert any(line.startswith("6/6, ") and "best " in line for line in lines)
-    assert "comparing 1 recipe at full length on fresh seeds" in shown
+    assert "final evaluation of 1 recipe at full length, on new seeds" in shown
 
 
 def test_why_runs_are_trained_one_at_a_time_is_said_once(tmp_path):
@@ -55,7 +55,7 @@ def test_why_runs_are_trained_one_at_a_time_is_said_once(tmp_path):
 def test_a_search_that_goes_on_says_so(tmp_path):
     watch(tmp_path, PlainDisplay, terminal=False)
     shown = watch(tmp_path, PlainDisplay, terminal=False, budget=8)
-    assert "continuing: " in shown
+    assert "resuming: " in shown
     assert "evaluations recorded" in shown
 
 

@@ -38,7 +38,7 @@ def test_list_says_what_is_where(toy_set, cache):
     assert entries["digits"]["from"] == "installed package scikit-learn"
     assert entries["mnist"]["licence"] == "CC BY-SA 3.0"
     text = run("list").stdout
-    assert "`optsmith data fetch toy` gets it" in text
+    assert "`optsmith data fetch toy` downloads it" in text
     for dataset in data.datasets.values():
         assert dataset.title in text
         assert dataset.citation in text
@@ -73,7 +73,10 @@ def test_fetch_looks_in_the_directory_given(toy_set, tmp_path, host):
 def test_where(toy_set, cache):
     result = run("where", "toy")
     assert isinstance(result.exception, DataError)
-    assert str(result.exception) == "toy is not on this machine; `optsmith data fetch toy` gets it"
+    assert (
+        str(result.exception)
+        == "toy is not on this machine; `optsmith data fetch toy` downloads it"
+    )
     assert json.loads(run("where", "toy", "--json").stdout) == {"name": "toy", "path": None}
     data.fetch("toy")
     assert run("where", "toy").stdout == f"{cache / 'toy'}\n"

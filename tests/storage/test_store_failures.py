@@ -54,7 +54,7 @@ def test_a_line_that_does_not_fit_is_taken_back(journal, room):
         with pytest.raises(StudyError) as caught:
             store.flush()
     assert str(caught.value) == (
-        f'study "s" in {journal} cannot be written: File too large; what it held before is intact'
+        f'study "s" in {journal} cannot be written: File too large; earlier records are intact'
     )
     # There is room again, but a record is missing: nothing may follow it.
     for call in (store.flush, lambda: store.add(sample(5)), lambda: store.set_attr("a", 1)):
@@ -226,7 +226,7 @@ def test_a_full_disk(mount, kind, monkeypatch):
     written = len(store.records())
     store.close()
     why = {"journal": "No space left on device", "sqlite": "database or disk is full"}[kind]
-    assert f"cannot be written: {why}; what it held before is intact" in str(caught.value)
+    assert f"cannot be written: {why}; earlier records are intact" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert 5 < written < 50
     with Store.open(storage, "s", read_only=True) as reader:

@@ -59,7 +59,7 @@ def error_of(call: Any, *arguments: Any) -> str:
         ("postgresql://ann:ti@tiger@127.0.0.1:1/db", "has two @"),
         ("postgresql://ann:x@host:tiger/db", "is not a storage URL"),
         ("nosuch://ann:tiger@host/db", "nosuch:// is not known"),
-        ("redis://:tiger@host", "Redis cannot keep a study"),
+        ("redis://:tiger@host", "Redis cannot store a study"),
         ("://ann:tiger@host", "is not a storage URL"),
         ("mysql+nosuch://ann:tiger@host/db", "is not known"),
     ],
@@ -76,7 +76,7 @@ def test_errors_do_not_tell_passwords(url, words):
     "url", ["sqlite://", "sqlite:///:memory:", "sqlite:///file::memory:?uri=true"]
 )
 def test_memory_is_no_place_for_a_study(url):
-    with pytest.raises(StudyError, match="SQLite in memory keeps nothing"):
+    with pytest.raises(StudyError, match="SQLite in memory stores nothing"):
         Store.open(url, "s")
 
 

@@ -263,7 +263,7 @@ def test_a_task_that_does_not_run_is_said_before_anything_is_written(tmp_path):
         ({"preset": "slow"}, "has no preset"),
         ({"study": "a/b"}, "a/b"),
         ({"options": {"level": 2}}, 'has no option "level"; did you mean "levels"'),
-        ({"options": {"levels": 2.5}}, "is an integer, not 2.5"),
+        ({"options": {"levels": 2.5}}, "must be an integer, not 2.5"),
         ({"options": {"levels": 0}}, "levels must be at least 1"),
         ({"proposals": 0}, "proposals must be at least 1"),
         ({"stack": 0}, "at least 1 copy"),

@@ -1,4 +1,4 @@
-"""`optsmith data`: which datasets there are, where they lie, and getting them."""
+"""`optsmith data`: lists, downloads and locates datasets."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def complete_dataset(
 data_dir_option = click.option(
     "--data-dir",
     type=click.Path(path_type=Path),
-    help="Directory to look in first: it has the files, or a folder named as the dataset.",
+    help="Directory to search first; contains the files, or a folder named like the dataset.",
 )
 _name_argument = click.argument("name", shell_complete=complete_dataset)
 
 
 @click.group("data")
 def data_command() -> None:
-    """List datasets, get them, and say where they lie.
+    """List, download and locate datasets.
 
-    A dataset is looked for in --data-dir, OPTSMITH_DATA, the cache (OPTSMITH_CACHE) and installed
-    packages, and then downloaded into the cache. Every file is verified.
+    A dataset is searched in --data-dir, OPTSMITH_DATA, the cache (OPTSMITH_CACHE) and installed
+    packages; if it is not found, it is downloaded into the cache. All files are verified.
     """
 
 
 def _describe(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
-    """Return what `list` prints of a dataset, as plain data."""
+    """Return the properties of a dataset that `list` prints."""
     from optsmith.data import locate
 
     problem = ""
@@ -72,7 +72,7 @@ def _describe(dataset: Dataset, data_dir: Path | None) -> dict[str, Any]:
 @data_dir_option
 @json_option
 def list_command(data_dir: Path | None, as_json: bool) -> None:
-    """List the datasets: size, licence, and where each is on this machine."""
+    """List the datasets with size, licence and location on this machine."""
     from optsmith.data import datasets
 
     entries = [_describe(dataset, data_dir) for dataset in datasets.values()]
@@ -81,7 +81,7 @@ def list_command(data_dir: Path | None, as_json: bool) -> None:
         return
     width = max(len(entry["name"]) for entry in entries)
     for entry in entries:
-        state = f"not here; `optsmith data fetch {entry['name']}` gets it"
+        state = f"not on this machine; `optsmith data fetch {entry['name']}` downloads it"
         if entry["present"]:
             state = f"{entry['path']} ({entry['from']})"
         name = click.style(f"{entry['name']:<{width}}", bold=True)
@@ -96,7 +96,7 @@ def list_command(data_dir: Path | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def fetch_command(name: str, data_dir: Path | None, as_json: bool) -> None:
-    """Make sure that NAME is on this machine and undamaged, and print its directory."""
+    """Download NAME if necessary, verify its files, and print its directory."""
     from optsmith.data import fetch
 
     path = str(fetch(name, data_dir))
@@ -108,13 +108,13 @@ def fetch_command(name: str, data_dir: Path | None, as_json: bool) -> None:
 @data_dir_option
 @json_option
 def where_command(name: str, data_dir: Path | None, as_json: bool) -> None:
-    """Print where NAME is on this machine; nothing is downloaded."""
+    """Print the directory of NAME on this machine, without downloading."""
     from optsmith.data import where
 
     path = where(name, data_dir)
     if as_json:
         click.echo(json.dumps({"name": name, "path": str(path) if path else None}))
     elif path is None:
-        raise DataError(f"{name} is not on this machine; `optsmith data fetch {name}` gets it")
+        raise DataError(f"{name} is not on this machine; `optsmith data fetch {name}` downloads it")
     else:
         click.echo(str(path))

@@ -1,4 +1,4 @@
-"""`optsmith evaluate`: compare recipes on a task."""
+"""`optsmith evaluate`: compares recipes on a task."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from optsmith.cli._rules import complete_rule, json_option
 @click.command()
 @task_argument
 @click.argument("recipes", nargs=-1, metavar="RULE...", shell_complete=complete_rule)
-@click.option("--baselines", is_flag=True, help="The task's baselines, with every schedule, too.")
+@click.option("--baselines", is_flag=True, help="Also evaluate the task's baselines.")
 @protocol_options
 @run_options
 @storage_option
-@click.option("--study", help="Keep each evaluation there; the same command goes on from there.")
+@click.option("--study", help="Store evaluations in this study; the same command resumes.")
 @json_option
 def evaluate(
     task: str, recipes: tuple[str, ...], baselines: bool, as_json: bool, **options: Any
 ) -> None:
-    """Compare rules and baselines on TASK at full length, each with its learning rate tuned.
+    """Compare rules and baselines on TASK at full length, with tuned learning rates.
 
     RULE is a rule, a zoo name, or a baseline such as torch:adam, torch:sgd+cosine, pgd or apgd.
     """

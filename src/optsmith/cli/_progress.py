@@ -1,4 +1,4 @@
-"""Progress of a search: a live panel in a terminal, plain lines elsewhere; always on stderr."""
+"""Progress display of a search on stderr: a live panel in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from optsmith.study import Observer, Settings, Tally
 from optsmith.training import Stacking
 
 LINE_SECONDS = 20.0
-"""Time between plain lines when nothing special happens."""
+"""Time between plain lines."""
 
 
 @dataclass
 class Pace:
-    """How fast evaluations come, and how long the rest will take.
+    """Speed of the evaluations, and an estimate of the remaining time.
 
-    Those that a study had from before are not counted: they took no time.
+    Evaluations from earlier sessions are not counted, because they took no time.
     """
 
     start: float = field(default_factory=time.monotonic)
@@ -36,14 +36,14 @@ class Pace:
         return 60 * self.evaluated / max(time.monotonic() - self.start, 1e-9)
 
     def left(self, spent: int, budget: int) -> float | None:
-        """Return seconds until the budget is spent; None before there is a pace."""
+        """Return the seconds until the budget is spent; None before the first evaluation."""
         if spent <= self.spent_before:
             return None
         return (budget - spent) * (time.monotonic() - self.start) / (spent - self.spent_before)
 
 
 class Display(Observer):
-    """What both kinds of display know; subclasses say how it is shown."""
+    """Base of the two displays, which show the same facts."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -53,7 +53,7 @@ class Display(Observer):
     def started(
         self, settings: Settings, searcher: Searcher, tally: Tally, workers: int, location: str
     ) -> None:
-        """Note what can be read later."""
+        """Print the settings of the search."""
         self.settings, self.searcher, self.tally = settings, searcher, tally
         self.say(
             f"{settings.task}: {settings.algorithm} search for {settings.search.budget} rules,"
@@ -61,14 +61,14 @@ class Display(Observer):
         )
 
     def stacked(self, stacking: Stacking) -> None:
-        """Say why, if runs are trained one at a time."""
+        """Print the reason if runs are trained one at a time."""
         if stacking.reason:
             self.say(f"runs are trained one at a time: {stacking.reason}")
 
     def resumed(self, recorded: int) -> None:
-        """Say that the search goes on."""
+        """Print that the search is resumed."""
         self._recorded = recorded
-        self.say(f"continuing: {_count(recorded, 'evaluation')} recorded")
+        self.say(f"resuming: {_count(recorded, 'evaluation')} recorded")
 
     def told(self, candidate: Candidate, outcome: Outcome) -> None:
         """Count it."""
@@ -80,14 +80,14 @@ class Display(Observer):
         self.show()
 
     def noted(self, line: str) -> None:
-        """Say what the searcher decided."""
+        """Print a decision of the searcher."""
         self.say(line)
 
     def comparing(self, count: int) -> None:
-        """Say that the end begins."""
+        """Print that the final evaluation starts."""
         self._to_compare = count
         if count:
-            self.say(f"comparing {_count(count, 'recipe')} at full length on fresh seeds")
+            self.say(f"final evaluation of {_count(count, 'recipe')} at full length, on new seeds")
 
     def compared(self, evaluation: Evaluation) -> None:
         """Count it."""
@@ -95,23 +95,23 @@ class Display(Observer):
         self.show()
 
     def say(self, text: str) -> None:
-        """Print a line that stays."""
+        """Print a permanent line."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def show(self) -> None:
-        """Bring the display up to date."""
+        """Update the display."""
         raise NotImplementedError
 
-    # --- what is shown ---------------------------------------------------------------------------
+    # --- content ---------------------------------------------------------------------------------
 
     def fraction(self) -> tuple[int, int]:
-        """Return what is done of what: of the search, then of the comparison."""
+        """Return done and total: of the search, then of the final evaluation."""
         if self._to_compare:
             return self._compared, self._to_compare
         return self.spent(), self.settings.search.budget
 
     def spent(self) -> int:
-        """Return how much of the budget is used up."""
+        """Return how much of the budget is spent."""
         spent = self.searcher.spent
         return self.tally.counts["accepted"] if spent is None else spent
 
@@ -125,7 +125,7 @@ class Display(Observer):
         return f"{score}  {evaluation.recipe}  (lr {evaluation.lr:.4g})"
 
     def counts(self) -> str:
-        """Return what became of the draws that were not accepted."""
+        """Return the number of draws by outcome."""
         tally = self.tally
         parts = [f"{n} {reason}" for reason, n in tally.refused.most_common()]
         others = ("duplicate", "early_stopped", "diverged", "rejected", "failed", "timed_out")
@@ -133,17 +133,17 @@ class Display(Observer):
         return f"{tally.drawn} drawn" + "".join(f", {part}" for part in parts)
 
     def speed(self) -> str:
-        """Return the pace and the time left."""
+        """Return the speed and the remaining time."""
         done, total = self.fraction()
         if self._to_compare:
-            return f"comparing {done} of {total}"
+            return f"final evaluation: {done} of {total}"
         left = self.pace.left(done, total)
         clock = "" if left is None else f", about {_clock(left)} left"
         return f"{self.pace.per_minute():.0f} evaluations per minute{clock}"
 
 
 class LiveDisplay(Display):
-    """A panel that is redrawn in place."""
+    """A panel that is updated in place."""
 
     def started(
         self, settings: Settings, searcher: Searcher, tally: Tally, workers: int, location: str
@@ -176,14 +176,14 @@ class LiveDisplay(Display):
 
 
 class PlainDisplay(Display):
-    """Lines, now and then."""
+    """Plain lines at intervals."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._last = time.monotonic()
 
     def show(self) -> None:
-        """Print a line if the last one is some time ago."""
+        """Print a line if the last one is older than `LINE_SECONDS`."""
         if time.monotonic() - self._last < LINE_SECONDS:
             return
         self._last = time.monotonic()
@@ -195,7 +195,7 @@ class PlainDisplay(Display):
 
 
 def make_display(console: Console) -> Display:
-    """Return the display that fits where stderr goes."""
+    """Return the live display for a terminal, else the plain one."""
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 

@@ -1,4 +1,4 @@
-"""`optsmith report`: a study as an HTML page, CSV or JSON."""
+"""`optsmith report`: prints a study as HTML, CSV or JSON."""
 
 from __future__ import annotations
 

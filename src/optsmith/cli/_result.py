@@ -14,11 +14,11 @@ from optsmith.study import Finding, Study
 from optsmith.task import Metric
 
 NO_LR = "none"
-"""Learning rate of a recipe that has none."""
+"""Shown for recipes without a learning rate."""
 
 
 def result_console() -> Console:
-    """Return the console for results: as wide as the terminal, or wide enough for a file."""
+    """Return the console for results: as wide as the terminal, or 120 columns for a file."""
     console = Console()
     return console if console.is_terminal else Console(width=120)
 
@@ -75,7 +75,7 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
         )
     notes = []
     if any(e.at_edge for e in comparison.rows):
-        notes.append("* at the edge of the grid: a better learning rate may lie beyond")
+        notes.append("* at the edge of the grid: a better learning rate may lie outside")
     if without := [e.recipe for e in comparison.rows if _lr_cell(e) == NO_LR]:
         notes.append(f"{NO_LR}: {', '.join(without)} has no learning rate")
     table.caption = "\n".join(notes) or None
@@ -83,7 +83,7 @@ def comparison_table(comparison: Comparison, winner: str = "") -> Table:
 
 
 def _lr_cell(evaluation: Evaluation) -> str:
-    if evaluation.lr is None:  # empty when none was found, which leaves no score either
+    if evaluation.lr is None:  # without a score, no rate was found
         return "" if evaluation.score is None else NO_LR
     return f"{evaluation.lr:.4g}{'*' if evaluation.at_edge else ''}"
 

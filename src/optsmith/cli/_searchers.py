@@ -1,4 +1,4 @@
-"""The options of searchers, as options of `optsmith search`."""
+"""Options of searchers as options of `optsmith search`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from optsmith.searchers import OptionField, option_fields, searchers
 Command = Callable[..., Any]
 
 OTHER = "option"
-"""The option that takes options of searchers that are not registered."""
+"""The option for options of searchers that are not registered."""
 
 
 def _declared() -> dict[str, tuple[OptionField, list[str]]]:
-    """Return the options of all registered searchers, each with the names of those that have it."""
+    """Return the options of all registered searchers, with the names of their searchers."""
     found: dict[str, tuple[OptionField, list[str]]] = {}
     for name, searcher in searchers.items():
         for field in option_fields(searcher.Options):
@@ -25,7 +25,7 @@ def _declared() -> dict[str, tuple[OptionField, list[str]]]:
 
 
 def searcher_options(command: Command) -> Command:
-    """Add the options of every registered searcher, and `--option` for those of others."""
+    """Add the options of all registered searchers, and `--option` for other searchers."""
     others = click.option(
         f"--{OTHER}", OTHER, multiple=True, metavar="NAME=VALUE", help="An option of your searcher."
     )
@@ -41,7 +41,7 @@ def searcher_options(command: Command) -> Command:
 
 
 def take_options(given: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of searchers out of all that were given."""
+    """Return the options of searchers, and remove them from `given`."""
     named = {name: given.pop(name) for name in _declared()}
     chosen = {name: value for name, value in named.items() if value is not None}
     for text in given.pop(OTHER):

@@ -22,4 +22,4 @@ def tasks_command(as_json: bool) -> None:
     width = max(map(len, tasks))
     for entry in tasks.values():
         click.echo(f"{entry.name:<{width}}  {entry.description}")
-    click.echo("\nYour own task: file.py:name, where name is a Task; see examples/.")
+    click.echo("\nTasks of your own are given as file.py:name; see examples/.")

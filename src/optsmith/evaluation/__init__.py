@@ -1,4 +1,4 @@
-"""Scoring: a recipe on a task, by the stages of a protocol."""
+"""Evaluation of recipes on a task, by the stages of a protocol."""
 
 from optsmith.evaluation._comparison import Comparison, frame, standard_errors
 from optsmith.evaluation._evaluate import evaluate_recipe, evaluate_recipes

@@ -20,7 +20,7 @@ class Status(StrEnum):
 
     OK = "ok"
     REJECTED = "rejected"  # trained, but its score is not better than the threshold
-    EARLY_STOPPED = "early_stopped"  # no learning rate got through the grid
+    EARLY_STOPPED = "early_stopped"  # every learning rate was stopped early
     DIVERGED = "diverged"  # the score is not a finite number
     FAILED = "failed"  # raised an error, or its process died
     TIMED_OUT = "timed_out"
@@ -32,8 +32,8 @@ class GridPoint:
 
     Attributes:
         lr: The learning rate.
-        score: Its score on the proxy; None when it was stopped.
-        stopped: Why it was stopped; empty when it was not.
+        score: Its score on the proxy; None if it was stopped.
+        stopped: Reason for stopping; empty if it was not stopped.
     """
 
     lr: float
@@ -43,26 +43,26 @@ class GridPoint:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """One recipe (a rule or a baseline) on one task.
+    """The result of one recipe (a rule or a baseline) on one task.
 
     Attributes:
         recipe: The text of the rule, or the name of the baseline.
         status: How it ended.
         score: Mean over the seeds; None unless the status is `ok` or `rejected`.
         lr: The best learning rate; None when the grid found none, or the recipe has none.
-        at_edge: Whether that is the first or last of the grid: a better one may lie beyond.
+        at_edge: Whether it is the first or last of the grid; a better one may lie outside.
         grid: Every learning rate tried.
-        seeds: The seeds that made the score; never the one that chose the learning rate.
+        seeds: Seeds of the scoring runs; never those that chose the learning rate.
         scores: The score of each seed.
-        metrics: What the task measured at the end of each run, by name, one number per seed.
+        metrics: Metrics of the task at the end of each run, by name, one number per seed.
         curve: The signal over the run, mean over the seeds, thinned: (step, value).
         steps: Length of each run.
-        trained: Steps trained in all, those of the grid included.
-        seconds: Time it took.
-        ms_per_step: Milliseconds of a training step, model and optimizer together.
+        trained: Number of training steps, including those of the grid.
+        seconds: Time of the evaluation.
+        ms_per_step: Milliseconds per training step, of model and optimizer.
         state_bytes: Bytes of optimizer state per parameter.
-        peak_bytes: Memory that its process, or torch on its GPU, had taken at most by its end.
-        error: What went wrong, in one line.
+        peak_bytes: Peak memory of the process, or of torch on the GPU, until the end.
+        error: Error message in one line.
     """
 
     recipe: str
@@ -85,7 +85,7 @@ class Evaluation:
 
     @cached_property
     def rule(self) -> Rule:
-        """The rule, when the recipe is one."""
+        """The rule; fails for baselines."""
         return Rule.parse(self.recipe)
 
     @property
@@ -101,20 +101,20 @@ class Evaluation:
     def optimizer(
         self, params: Parameters, total_steps: int | None = None, **settings: Any
     ) -> RuleOptimizer:
-        """Return the rule as an optimizer, at the learning rate that was found best.
+        """Return the rule as an optimizer with the tuned learning rate.
 
         Args:
             params: A module, parameters, named parameters, or groups of them.
             total_steps: Length of the run, which decays need.
-            settings: Other arguments of `RuleOptimizer`; `lr` among them replaces the one found.
+            settings: Other arguments of `RuleOptimizer`; `lr` replaces the tuned learning rate.
         """
         settings.setdefault("lr", self.lr)
         return RuleOptimizer(parameters_of(params), self.rule, total_steps=total_steps, **settings)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as plain data; what is not a finite number is None."""
+        """Return the record as plain data; numbers that are not finite are None."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
-        # By way of text: the encoder is in C, and curves are long.
+        # Through text, because the encoder is fast and curves are long.
         text = json.dumps(values, default=asdict)
         data: dict[str, Any] = json.loads(text, parse_constant=lambda _: None)
         return data
@@ -138,7 +138,7 @@ class Evaluation:
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard deviation; the latter is NaN for fewer than two values."""
+    """Return mean and standard deviation; the standard deviation needs two values, else NaN."""
     mean = sum(values) / len(values) if values else math.nan
     if len(values) < 2:
         return mean, math.nan

@@ -1,4 +1,4 @@
-"""What a person reads after a search: one self-contained HTML page."""
+"""The report of a search: one self-contained HTML page."""
 
 from optsmith.report._data import report_data, write_report
 from optsmith.report._page import render

@@ -1,4 +1,4 @@
-"""Storage of studies: a journal file or a database, on Optuna's storages."""
+"""Storage of studies in a journal file or a database, with Optuna's storages."""
 
 from optsmith.storage._mark import SCHEMA_KEY, Direction
 from optsmith.storage._place import list_studies

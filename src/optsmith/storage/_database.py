@@ -1,4 +1,4 @@
-"""A study in a database: SQLite, PostgreSQL or what else SQLAlchemy and Optuna speak."""
+"""A study in a database: SQLite, PostgreSQL, or another one that SQLAlchemy and Optuna support."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from optsmith._errors import StudyError
 from optsmith.storage._lock import shared_lock_path
 from optsmith.storage._url import mask
 
-_BUSY_SECONDS = 60.0  # SQLite: how long to wait for a reader such as a dashboard
+_BUSY_SECONDS = 60.0  # SQLite: waiting time for readers such as a dashboard
 _CONNECT_SECONDS = 10
 _DRIVERS = {
     "postgresql": "pip install 'optsmith[postgresql]'",
@@ -31,10 +31,10 @@ _DRIVERS = {
 
 @dataclass(frozen=True)
 class DatabasePlace:
-    """A database as the place of studies.
+    """A database that holds studies.
 
     Attributes:
-        text: The URL as it was given; it may hold a password.
+        text: The URL as given; it may contain a password.
     """
 
     text: str
@@ -49,15 +49,15 @@ class DatabasePlace:
 
     @cached_property
     def url(self) -> URL:
-        """The URL in SQLAlchemy's form.
+        """The URL as an object of SQLAlchemy.
 
         Raises:
-            StudyError: It is none, or one that cannot keep a study.
+            StudyError: It is not a valid URL, or not of a database that can hold a study.
         """
         scheme, _, rest = self.text.partition("://")
         if scheme.startswith("redis"):
             raise StudyError(
-                "Redis cannot keep a study: use a directory, sqlite:/// or postgresql://"
+                "Redis cannot store a study: use a directory, sqlite:/// or postgresql://"
             )
         host = re.split("[/?]", rest.partition("@")[2])[0]
         if "@" in host and not scheme.startswith("sqlite"):
@@ -73,25 +73,25 @@ class DatabasePlace:
             ) from None
         except ImportError:
             raise self._no_driver(scheme) from None
-        except (ArgumentError, ValueError):  # whose words can hold a part of the password
+        except (ArgumentError, ValueError):  # the message may contain a part of the password
             raise StudyError(
                 f"{self.location} is not a storage URL: write kind://user:password@host/database"
                 ", with special characters of a password as %XX"
             ) from None
         if self._is_sqlite(url) and ":memory:" in f"{url.database or ':memory:'}":
             raise StudyError(
-                "SQLite in memory keeps nothing: name a file, as in sqlite:///study.db"
+                "SQLite in memory stores nothing: name a file, as in sqlite:///study.db"
             )
         return url
 
     @property
     def lock_path(self) -> Path:
-        """The lock of its writer, the same however this user spells path or password."""
+        """The lock file of the writer; it does not depend on the spelling of path or password."""
         file = self._file
         return shared_lock_path(str(file.resolve()) if file else mask(str(self.url)))
 
     def exists(self) -> bool:
-        """Return whether there is anything to read, without making it."""
+        """Return whether the database has studies, without creating it."""
         if self._file is not None and not self._file.is_file():
             return False
         engine = self._engine(read_only=True)
@@ -101,14 +101,14 @@ class DatabasePlace:
             engine.dispose()
 
     def connect(self, *, read_only: bool) -> BaseStorage:
-        """Return the storage; for writing, with its tables made.
+        """Return the storage; creates its tables if it is for writing.
 
         Raises:
-            StudyError: The driver is missing, or the tables are those of another Optuna.
+            StudyError: The driver is missing, or the tables belong to another version of Optuna.
         """
         file = self._file
         if not read_only and file is not None and file.exists() and not _is_writable(file):
-            # SQLite would say so only at the first record.
+            # SQLite would report this only at the first record.
             raise PermissionError(errno.EACCES, "the file or its directory is read-only")
         try:
             return RDBStorage(
@@ -118,7 +118,7 @@ class DatabasePlace:
             )
         except ImportError:
             raise self._no_driver(self.url.drivername) from None
-        except RuntimeError as error:  # tables of another version of Optuna; it says what to do
+        except RuntimeError as error:  # tables of another version of Optuna
             raise StudyError(f"{self.location} cannot be used: {mask(str(error))}") from None
 
     def disconnect(self, storage: BaseStorage) -> None:
@@ -141,8 +141,8 @@ class DatabasePlace:
     def _address(self, *, read_only: bool) -> str:
         url = self.url
         if read_only and self._file is not None:
-            # "rw" makes no file, unlike a plain path; and unlike "ro" it can undo what a killed
-            # writer left half done, without which SQLite reads nothing.
+            # Unlike a plain path, "rw" does not create a file. Unlike "ro", it can roll back the
+            # transaction of a killed writer, without which SQLite cannot read.
             url = url.set(
                 database=self._file.resolve().as_uri(),
                 query={**url.query, "mode": "rw", "uri": "true"},
@@ -175,7 +175,7 @@ def _is_writable(file: Path) -> bool:
 
 
 def _postgresql_driver() -> str:
-    # SQLAlchemy's own choice differs from version to version.
+    # SQLAlchemy's default depends on its version.
     if find_spec("psycopg2") is None and find_spec("psycopg") is not None:
         return "psycopg"
     return "psycopg2"

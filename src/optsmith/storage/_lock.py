@@ -1,4 +1,4 @@
-"""One writer a study: a lock of the operating system, which ends with the process that holds it."""
+"""Lock of the one writer of a study; the system releases it when the process ends."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from optsmith._errors import StudyError
 
 
 def hold(path: Path, study: str) -> BaseFileLock:
-    """Take the lock at `path` for as long as the process lives or until it is released.
+    """Acquire the lock at `path`; it is held until it is released or the process ends.
 
     Raises:
-        StudyError: Another process, or this one, is writing the study; raised at once.
-        OSError: There can be no lock at `path`.
+        StudyError: The study is being written by this or another process; there is no waiting.
+        OSError: The lock file cannot be created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    note = path.with_suffix(".pid")  # not in the lock itself: who tries in vain may empty that
+    note = path.with_suffix(".pid")  # a failed attempt may empty the lock file
     lock = FileLock(path, thread_local=False)
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        if not path.exists():  # filelock takes a directory without room for files for contention
+        if not path.exists():  # filelock reports a missing file as contention
             raise OSError(0, "no file can be made there") from None
         raise StudyError(
             f'study "{study}" is being written by {_holder(note)}:'
             " wait for it or choose another --study"
         ) from None
-    with suppress(OSError):  # it serves the message above alone
+    with suppress(OSError):  # only used in the message above
         note.write_text(f"{os.getpid()} {platform.node()}", encoding="utf-8")
     return lock
 
 
 def shared_lock_path(key: str) -> Path:
-    """Return where this user's processes meet for something that is not a file, such as a table."""
+    """Return the path of this user's lock for a key, such as the URL of a database."""
     return cache_dir() / "locks" / f"{sha256(key.encode()).hexdigest()[:32]}.lock"
 
 

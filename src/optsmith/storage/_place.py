@@ -1,4 +1,4 @@
-"""What journals and databases have in common as places of studies."""
+"""The interface that journals and databases share, and the choice between them."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from optsmith.storage._mark import SCHEMA_KEY
 from optsmith.storage._url import hide, is_url, journal_path, journal_place
 
 TROUBLE = (OSError, OptunaError, SQLAlchemyError)
-"""What a storage that is full, gone, locked or forbidden raises."""
+"""Errors of a storage that is full, missing, locked or not permitted."""
 
 
 class Place(Protocol):
-    """Where studies are kept: a journal or a database."""
+    """A journal or a database that holds studies."""
 
     @property
     def location(self) -> str:
-        """Where that is, for people; without passwords."""
+        """Path or URL, without passwords."""
 
     @property
     def lock_path(self) -> Path:
-        """The lock file of the one process that writes."""
+        """The lock file of the writing process."""
 
     def exists(self) -> bool:
-        """Return whether there is anything to read, without making it."""
+        """Return whether it exists, without creating it."""
 
     def connect(self, *, read_only: bool) -> BaseStorage:
-        """Return the storage, made if it is not there unless it is for reading only."""
+        """Return the storage; creates it if it does not exist, unless `read_only`."""
 
     def disconnect(self, storage: BaseStorage) -> None:
-        """Let go of what `connect` returned."""
+        """Close a storage that `connect` returned."""
 
 
 def place_of(storage: str | Path | None, name: str) -> Place:
-    """Return the place of a study.
+    """Return the journal or database of a study.
 
     Raises:
-        StudyError: The storage cannot be one.
+        StudyError: The storage is neither.
     """
     if is_url(storage):
         return DatabasePlace(str(storage))
@@ -56,7 +56,7 @@ def place_of(storage: str | Path | None, name: str) -> Place:
 
 
 def list_studies(storage: str | Path | None) -> list[str]:
-    """Return the names of the studies in a storage; nothing is made there.
+    """Return the names of the studies in a storage, without creating it.
 
     Raises:
         StudyError: The storage cannot be read.
@@ -76,7 +76,7 @@ def list_studies(storage: str | Path | None) -> list[str]:
 
 
 def missing(storage: str | Path | None, name: str) -> StudyError:
-    """Return the error for a study that is not there, with those that are."""
+    """Return the error for a missing study, with the names of existing ones."""
     where = place_of(storage, name).location if is_url(storage) else journal_place(storage)[0]
     names = list_studies(storage)
     there = f"there are {', '.join(names)}" if names else "there is none"
@@ -84,10 +84,10 @@ def missing(storage: str | Path | None, name: str) -> StudyError:
 
 
 def reason(error: BaseException, storage: str | Path | None) -> str:
-    """Return in one line, without secrets, what a storage complains of."""
+    """Return the message of a storage's error in one line, without passwords."""
     if isinstance(error, OptunaError) and error.__cause__ is not None:
         error = error.__cause__
-    # The driver's own words: SQLAlchemy adds the statement and its parameters.
+    # The driver's message: SQLAlchemy adds the statement and its parameters.
     error = getattr(error, "orig", None) or error
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
@@ -97,7 +97,7 @@ def reason(error: BaseException, storage: str | Path | None) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep Optuna's notices about studies it makes or finds to itself."""
+    """Suppress Optuna's messages about created and existing studies."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(level, optuna.logging.WARNING))
     try:

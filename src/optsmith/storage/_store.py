@@ -1,4 +1,4 @@
-"""The store of a study: evaluations on an Optuna storage, written off the critical path."""
+"""The store of a study: evaluations in an Optuna storage, written by a background thread."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ T = TypeVar("T")
 class Store:
     """The records and attributes of one study; made by `Store.open`.
 
-    One process writes a study at a time. Every record is one atomic operation, so a study is
-    intact after a kill at any moment: what was not yet written is missing, and nothing else. All
-    work is done by one thread in the order of the calls. A failed write ends the writing: every
-    later call to write raises the same error.
+    Only one process can write to a study at a time. Each record is written atomically, so a kill
+    loses only records that are not yet written. One thread does all work in the order of the calls.
+    After a failed write, all later writes raise the same error.
 
     Attributes:
         name: Name of the study.
-        location: Where it is, without passwords.
-        direction: Whether small or large scores are good.
+        location: Path or URL, without passwords.
+        direction: Whether scores are minimized or maximized.
     """
 
     def __init__(
@@ -80,13 +79,14 @@ class Store:
             storage: A directory of journals (None: `optsmith-studies` in the current one), a
                 `*.journal` or `*.log` file, or a database URL.
             name: Name of the study.
-            direction: Which scores are good; None takes the study's own, and a new one minimises.
-            create: Make the study if it is not there.
-            read_only: Change nothing and need no lock, for a look at a study that is being written.
+            direction: Whether scores are minimized or maximized; None: that of the study, or
+                minimized for a new study.
+            create: Whether to create a study that does not exist.
+            read_only: Whether to only read, which needs no lock and changes nothing.
 
         Raises:
-            StudyError: There is no such study, another process writes it, it is not ours, or its
-                place cannot be used.
+            StudyError: There is no such study, another process is writing to it, it is not
+                Optsmith's, or the storage cannot be used.
         """
         place = place_of(storage, check_name(name))
         create = create and not read_only
@@ -117,9 +117,9 @@ class Store:
         return self._do(lambda: dict(self._study.user_attrs))
 
     def set_attr(self, key: str, value: Any) -> None:
-        """Set an attribute to a value that JSON can hold; done when this returns.
+        """Set an attribute to a JSON value, and wait until it is written.
 
-        It is written after all records added before, so it can speak of them.
+        All records that were added before are written first.
         """
         self._check_writable()
         plain_value = plain(value, f'the attribute "{key}"')
@@ -127,7 +127,7 @@ class Store:
         self._do(lambda: self._study.set_user_attr(key, plain_value))
 
     def add(self, record: Record) -> None:
-        """Queue a record to be written; `flush` waits for it.
+        """Queue a record for writing; `flush` waits until it is written.
 
         Raises:
             StudyError: The record cannot be written as JSON, or an earlier write failed.
@@ -152,19 +152,19 @@ class Store:
         return list(found.values())
 
     def flush(self) -> None:
-        """Wait until everything added is written.
+        """Wait until all queued records are written.
 
         Raises:
-            StudyError: Something could not be.
+            StudyError: A record could not be written.
         """
         self._submit(lambda: None).result()
         self._check_failure()
 
     def close(self) -> None:
-        """Write what is queued and let others write the study; closing twice does nothing.
+        """Write all queued records and release the lock; closing twice does nothing.
 
         Raises:
-            StudyError: Something could not be written, and no earlier call said so.
+            StudyError: A record could not be written, and no earlier call has raised this error.
         """
         if self._closed:
             return
@@ -185,14 +185,14 @@ class Store:
         except StudyError as failure:
             if error is None:
                 raise
-            error.add_note(str(failure))  # what ended the block matters more
+            error.add_note(str(failure))  # the first error matters more
 
     @property
     def _here(self) -> str:
         return f'study "{self.name}" in {self.location}'
 
     def _trials(self) -> list[FrozenTrial]:
-        # Not through the study: its cache misses trials older than one that it has added itself.
+        # Not `study.trials`: its cache misses trials older than one that it has added itself.
         study_id = self._backend.get_study_id_from_name(self.name)
         return self._backend.get_all_trials(study_id, deepcopy=False)
 
@@ -200,7 +200,7 @@ class Store:
         if self._failure is None:
             try:
                 self._study.add_trial(trial)
-            except Exception as error:  # whatever it is, the caller's thread has to hear of it
+            except Exception as error:  # raised again in the caller's thread
                 self._failure = error
 
     def _check_writable(self) -> None:
@@ -214,7 +214,7 @@ class Store:
         if not isinstance(self._failure, TROUBLE):
             raise self._failure
         why = reason(self._failure, self._storage)
-        raise StudyError(f"{self._here} cannot be written: {why}; what it held before is intact")
+        raise StudyError(f"{self._here} cannot be written: {why}; earlier records are intact")
 
     def _do(self, work: Callable[[], T]) -> T:
         try:

@@ -1,4 +1,4 @@
-"""Where a study is kept: how a storage is spelled, and how its secrets stay out of sight."""
+"""Parsing of storage arguments, and masking of passwords."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEFAULT_DIRECTORY = Path("optsmith-studies")
 _JOURNAL_SUFFIXES = (".journal", ".log")
 _MAX_NAME_BYTES = 200  # file systems allow 255, and suffixes are added
 
-# Greedy, up to the last @: a password with an @ in it is not a valid URL but still a secret.
+# Greedy, up to the last @: a password that contains an @ is not a valid URL, but still masked.
 _USERINFO = re.compile(r"(://[^:/?#@\s]*:)(\S*)@")
 _SECRET_OPTION = re.compile(r"([?&][^=&\s]*(?:pass|pwd|secret|token)[^=&\s]*=)([^&\s]*)", re.I)
 _ALMOST_URL = re.compile(r"(sqlite|postgres|postgresql|mysql|mariadb|redis)(\+\w+)?:", re.I)
@@ -25,20 +25,20 @@ def mask(url: str) -> str:
 
 
 def hide(text: str, url: str) -> str:
-    """Return `text` without the secrets of `url`, however they are spelled in it."""
+    """Return `text` with the passwords of `url` masked, in any URL encoding."""
     found = [match[2] for pattern in (_USERINFO, _SECRET_OPTION) for match in pattern.finditer(url)]
     spellings = {spell(secret) for secret in found for spell in (str, unquote, unquote_plus)}
     for secret in sorted(filter(None, spellings), key=len, reverse=True):
-        # Whole words only: a password of one letter must not be told by the holes it leaves.
+        # Whole words only: masking every occurrence of a one-letter password would reveal it.
         text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
     return mask(text)
 
 
 def check_name(name: str) -> str:
-    """Return the name of a study if it can be one, on any storage.
+    """Return the name of a study if it is valid on all storages.
 
     Raises:
-        StudyError: It is empty, too long, or would name another file or none.
+        StudyError: It is empty, too long, or contains characters that are not allowed.
     """
     if not name.strip():
         raise StudyError("a study needs a name that is not empty")
@@ -53,15 +53,15 @@ def check_name(name: str) -> str:
 
 
 def is_url(storage: str | Path | None) -> bool:
-    """Return whether a storage is a URL rather than a path."""
+    """Return whether a storage is a URL, not a path."""
     return isinstance(storage, str) and "://" in storage
 
 
 def journal_place(storage: str | Path | None) -> tuple[Path, bool]:
-    """Return the path that a storage names and whether it is one journal, not a directory of them.
+    """Return the path of a storage, and whether it is a journal rather than a directory.
 
     Raises:
-        StudyError: It is neither.
+        StudyError: It is neither a journal nor a directory.
     """
     if storage is None:
         return DEFAULT_DIRECTORY, False
@@ -81,6 +81,6 @@ def journal_place(storage: str | Path | None) -> tuple[Path, bool]:
 
 
 def journal_path(storage: str | Path | None, name: str) -> Path:
-    """Return the journal that holds the study `name`."""
+    """Return the path of the journal of a study."""
     place, is_journal = journal_place(storage)
     return place if is_journal else place / f"{name}.journal"

@@ -16,19 +16,19 @@ from optsmith.task import Stage, Task
 from optsmith.training import Stacking
 
 SEARCH, FINAL = "search", "final"
-"""The two stages of a protocol, as jobs name them."""
+"""Names of the two stages of a protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Recipes to evaluate side by side, as plain data.
+    """Recipes that are evaluated together, as plain data.
 
     Attributes:
         stage: Name of one of the context's stages.
         recipes: Texts of rules or baselines.
         fidelity: Share of the run's length.
         block: Block of seeds.
-        lr: A fixed learning rate; None tunes one for each.
+        lr: A fixed learning rate; None: a learning rate is tuned for each recipe.
     """
 
     stage: str
@@ -39,7 +39,7 @@ class Job:
 
 
 def user_operators() -> tuple[Mapping[str, Any], ...]:
-    """Return the operators that are not ours, field by field: pickling keeps only their name."""
+    """Return the fields of user-defined operators, because pickling keeps only their name."""
     return tuple(
         {f.name: getattr(operator, f.name) for f in fields(Operator)}
         for operator in operators.values()
@@ -49,14 +49,14 @@ def user_operators() -> tuple[Mapping[str, Any], ...]:
 
 @dataclass(frozen=True)
 class Context:
-    """What evaluations need; the same for all jobs of an executor.
+    """Data that all jobs of an executor share.
 
     Attributes:
         task: The task.
-        stages: The ways to evaluate, by name.
+        stages: Stages of the protocol, by name.
         stacking: Which runs are trained together.
-        device: Where to train.
-        operators: The user's operators, field by field.
+        device: Device to train on.
+        operators: Fields of user-defined operators.
     """
 
     task: Task
@@ -67,12 +67,12 @@ class Context:
 
 
 def prepare(context: Context) -> None:
-    """Make a new process ready for jobs: register the user's operators, and warm torch up."""
+    """Prepare a new process for jobs: register the user's operators and initialize torch."""
     for declared in context.operators:
         if declared["name"] in operators:
-            operators.remove(declared["name"])  # one of ours, which the user has redefined
+            operators.remove(declared["name"])  # a built-in operator that the user has redefined
         operators.register(Operator(**declared))
-    # Torch imports what its first optimizer needs, a second's work, while the worker starts.
+    # The first optimizer makes torch import modules for about a second.
     build(Baseline("sgd"), [torch.zeros(1, requires_grad=True)], lr=0.0, total_steps=1)
 
 
@@ -86,7 +86,7 @@ def run_job(context: Context, job: Job) -> list[Evaluation]:
 def evaluate_all(
     executor: Executor, stage: str, recipes: Iterable[Recipe | str]
 ) -> Iterator[Evaluation]:
-    """Evaluate recipes on an executor that has nothing else to do; yield each as it is done."""
+    """Evaluate recipes on an idle executor; yield each evaluation when it is done."""
     waiting: set[Hashable] = set()
     for text in dict.fromkeys(map(str, recipes)):
         waiting.add(text)
@@ -98,11 +98,11 @@ def evaluate_all(
 
 
 def lost_evaluation(recipe: str, lost: Lost) -> Evaluation:
-    """Return the record of an evaluation that did not come back."""
+    """Return the evaluation of a job that the executor lost."""
     status = Status.TIMED_OUT if lost.reason == "timed_out" else Status.FAILED
     return Evaluation(recipe, status, seconds=lost.seconds, error=lost.message)
 
 
 def _recipe(text: str) -> Recipe:
-    # Not by name: a text that a recipe prints is never a name of the zoo.
+    # Zoo names are not looked up: the text of a recipe is never a name of the zoo.
     return Baseline.parse(text) if is_baseline(text) else Rule.parse(text)

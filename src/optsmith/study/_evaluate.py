@@ -1,4 +1,4 @@
-"""`optsmith.evaluate`: recipes compared on a task."""
+"""`optsmith.evaluate`: compares recipes on a task."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ def evaluate(
     executor: Executor | None = None,
     observer: Callable[[Evaluation], None] = lambda _: None,
 ) -> Comparison:
-    """Compare rules and baselines on a task, as the end of a search does.
+    """Compare rules and baselines on a task, like the final evaluation of a search.
 
-    Each gets its learning rate from the same grid, on a seed that scores nothing, and is scored at
-    full length on seeds and data that no search uses. With a study, each evaluation is kept when it
-    is done, and the same call goes on from there.
+    The learning rate of each recipe is tuned on a seed that is not used for scoring. Recipes are
+    scored at full length, on seeds and data that searches do not use. With a study, each evaluation
+    is stored when it is done, and the same call resumes the comparison.
 
     Args:
         task: The task, or the name of one.
         recipes: Rules or baselines, or their texts: a rule, a zoo name, `torch:adam+cosine`.
-        preset: Name of the task's settings.
-        protocol: How recipes are scored, instead of the preset's.
-        workers: Processes that evaluate; 0 evaluates in this one. By default, one for each core.
-        time_limit: Seconds that one evaluation may take; needs workers.
-        device: Where to train.
+        preset: Name of a preset of the task.
+        protocol: How recipes are scored; by default that of the preset.
+        workers: Number of worker processes; 0: evaluate in this process. By default, one per core.
+        time_limit: Seconds per evaluation; needs workers.
+        device: Device to train on.
         stack: Copies of the model per stack; by default chosen by the model's size.
-        data_dir: Where to look for a named task's data first.
+        data_dir: Directory that is searched first for the data of a named task.
         storage: Directory or file of the journal of a study, or the URL of an Optuna storage.
-        study: Name of a study to keep the evaluations in; needed for `storage`.
-        executor: Runs the evaluations, instead of worker processes; started and closed here.
+        study: Name of a study that stores the evaluations; needed for `storage`.
+        executor: Runs the evaluations instead of worker processes; started and closed here.
         observer: Called with each evaluation when it is done.
 
     Raises:
-        OptsmithError: There is no such task or recipe, or the study is about something else.
+        OptsmithError: There is no such task or recipe, or the study has other settings.
     """
     with ExitStack() as resources:
         running = resources.enter_context(choose_executor(executor, workers, time_limit))
@@ -64,7 +64,7 @@ def evaluate(
         if not chosen:
             raise TaskError("there is nothing to evaluate: give a rule or a baseline")
         if storage is not None and study is None:
-            raise TaskError("a storage needs the name of a study to keep the evaluations in")
+            raise TaskError("a storage needs the name of a study that stores the evaluations")
         if isinstance(task, str):
             task = find_task(task, data_dir)
         check_device(device)

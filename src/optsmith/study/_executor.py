@@ -1,4 +1,4 @@
-"""The choice of an executor by what the user gave."""
+"""Selection of an executor from the user's settings."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from optsmith.execution import Executor, default_workers, make_executor
 def choose_executor(
     executor: Executor | None, workers: int | None, time_limit: float | None
 ) -> Executor:
-    """Return the user's own executor, or one with so many worker processes.
+    """Return the user's executor, or one with worker processes.
 
     Raises:
-        StudyError: The settings make no sense, or both are given.
+        StudyError: The settings are invalid, or both are given.
     """
     if executor is None:
         return make_executor(default_workers() if workers is None else workers, time_limit)

@@ -1,4 +1,4 @@
-"""What can be watched of a search while it runs."""
+"""The observer of a running search."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from optsmith.training import Stacking
 
 
 class Observer:
-    """Is told of everything that happens, on the coordinator's thread; does nothing with it.
+    """Is notified of all events, on the coordinator's thread; does nothing.
 
-    Subclasses show progress. What they raise ends the search as an interrupt would: all that is
-    finished stays recorded.
+    Subclasses display progress. An exception that they raise ends the search like an interrupt:
+    finished evaluations stay recorded.
     """
 
     def started(
         self, settings: Settings, searcher: Searcher, tally: Tally, workers: int, location: str
     ) -> None:
-        """A search begins or goes on; `searcher` and `tally` can be read at any later call."""
+        """A search starts or is resumed; `searcher` and `tally` can be read in all later calls."""
 
     def stacked(self, stacking: Stacking) -> None:
-        """It is known which runs are trained together, and if none, why."""
+        """It is known which runs are trained together or, if none are, the reason."""
 
     def resumed(self, recorded: int) -> None:
-        """The study already has evaluations, which are not done again."""
+        """The study already has evaluations, which are reused."""
 
     def told(self, candidate: Candidate, outcome: Outcome) -> None:
-        """A candidate has been told, be its evaluation new or recorded before."""
+        """A candidate has been told; its evaluation is new or was recorded before."""
 
     def noted(self, line: str) -> None:
-        """The searcher has decided something, described in a line."""
+        """The searcher has made a decision, described in one line."""
 
     def comparing(self, count: int) -> None:
-        """The final evaluation of so many recipes begins."""
+        """The final evaluation of `count` recipes starts."""
 
     def compared(self, evaluation: Evaluation) -> None:
-        """One of them is done."""
+        """The final evaluation of one recipe is done."""
 
     def finished(self) -> None:
-        """The search is over, whether it got to its end or not."""
+        """The search has ended or was interrupted."""

@@ -1,4 +1,4 @@
-"""The path of one candidate: ask, screen, known?, evaluate, record, tell."""
+"""The path of one candidate: ask, screen, look up, evaluate, record, tell."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from optsmith.study._recorder import Recorder
 from optsmith.study._tally import ACCEPTED
 
 Setting = tuple[float, int, float | None]
-"""Fidelity, block of seeds and fixed learning rate: what is evaluated together shares them."""
+"""Fidelity, block of seeds and fixed learning rate, which are equal within a group."""
 
 Key = tuple[str, Setting]
 """Fingerprint and setting: candidates that share them are duplicates."""
 
 MOST_AHEAD = 1024
-"""Evaluations begun and not told yet, at most: for searchers that could use any number."""
+"""Maximum number of evaluations that are started and not told yet."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class _Entry:
 
     candidate: Candidate
     fingerprint: str
-    outcome: Outcome | None = None  # known at once when refused
+    outcome: Outcome | None = None  # set at once if the screen refused it
     duplicate: bool = False
     evaluation: Evaluation | None = None
 
@@ -41,33 +41,32 @@ class _Entry:
 
     @property
     def key(self) -> Key | None:
-        """What duplicates share; None when duplicates are not looked for."""
+        """The key that duplicates share; None if duplicates are not detected."""
         return (self.fingerprint, self.setting) if self.fingerprint else None
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether an evaluation decides, be it one that is under way."""
+        """Whether its outcome is that of its own evaluation, finished or not."""
         return self.outcome is None and not self.duplicate
 
 
 class Runner:
     """Runs a search to its end.
 
-    Candidates are told in the order in which they were asked, and no evaluation is begun that the
-    searcher may not need; so the number of workers changes nothing but the time.
+    Candidates are told in the order in which they were asked, and an evaluation is started only if
+    the searcher is certain to need it. So the number of workers affects only the time.
 
-    Candidates are evaluated side by side, in groups. To the bit, a score may depend on its company;
-    so which candidates make a group follows from what has been told alone. They are begun as soon
-    as they are surely needed, and the last ones in smaller groups, for workers to end together. A
-    group of which a part is known from an earlier session is evaluated whole.
+    Candidates are evaluated in groups. The rounding of a score may depend on the group, so groups
+    depend only on the outcomes told so far. The last groups are smaller, so that workers finish at
+    about the same time. A group that is recorded only in part is evaluated again as a whole.
 
     Args:
-        searcher: Proposes.
-        screen: Refuses without training, and recognises.
-        key: The fingerprint that duplicates share; an empty one tells all candidates apart.
+        searcher: Proposes candidates.
+        screen: Tests rules without training and computes their fingerprints.
+        key: The fingerprint that duplicates share; if it is empty, duplicates are not detected.
         executor: Evaluates jobs of the stage `search`.
-        group: Candidates in a group, at most.
-        recorder: Finds recorded evaluations, keeps new ones, and is told of everything.
+        group: Maximum number of candidates per group.
+        recorder: Returns recorded evaluations, stores new ones, and is notified of progress.
     """
 
     def __init__(
@@ -84,9 +83,9 @@ class Runner:
         self._queue: deque[_Entry] = deque()
         self._running: dict[Hashable, list[_Entry]] = {}
         self._settled: dict[Key, Outcome] = {}
-        self._ahead: set[Key] = set()  # of what is being evaluated
-        self._screenings: dict[Rule, Screening] = {}  # short rules are drawn again and again
-        self._pending = 0  # evaluations that are not told yet, done or not
+        self._ahead: set[Key] = set()  # keys of candidates under evaluation
+        self._screenings: dict[Rule, Screening] = {}  # short rules are drawn repeatedly
+        self._pending = 0  # evaluations that are not told yet, finished or not
 
     def run(self) -> None:
         """Search until the searcher is done."""
@@ -102,13 +101,13 @@ class Runner:
                     continue
                 self._fill()
         finally:
-            for entry in self._queue:  # of a search that is interrupted
+            for entry in self._queue:  # not empty if the search was interrupted
                 self.searcher.cancel(entry.candidate)
 
-    # --- ask, screen, begin ----------------------------------------------------------------------
+    # --- ask, screen, start ----------------------------------------------------------------------
 
     def _fill(self) -> None:
-        """Ask for candidates and begin their evaluations, as far as they are surely needed."""
+        """Ask for candidates that are certain to be needed, and start their evaluations."""
         while size := self._next_size():
             entries = self._next_group(size)
             if not entries:
@@ -116,14 +115,14 @@ class Runner:
             self._begin(entries)
 
     def _next_size(self) -> int:
-        """Return how many candidates the next group has; 0 when no more are surely needed."""
+        """Return the size of the next group; 0 if no more candidates are certain to be needed."""
         sure, size = self.searcher.need - self._pending, self.group
         while size > 1 and sure <= size:
             size //= 2
         return min(size, sure) if self._pending + size <= MOST_AHEAD else 0
 
     def _next_group(self, size: int) -> list[_Entry]:
-        """Ask until so many candidates are to be evaluated, or there are no more."""
+        """Ask until `size` candidates are to be evaluated, or the searcher has no more."""
         entries: list[_Entry] = []
         while len(entries) < size and (asked := self.searcher.ask(size - len(entries))):
             for candidate in asked:
@@ -177,7 +176,7 @@ class Runner:
                 self._settle(entry, evaluation)
 
     def _lose(self, entries: Sequence[_Entry], lost: Lost) -> None:
-        """Find out which of a group it was that brought its worker down."""
+        """Record a lost candidate, or evaluate a lost group again, one candidate per job."""
         if len(entries) == 1:
             self._settle(entries[0], lost_evaluation(str(entries[0].candidate.rule), lost))
             return
@@ -193,11 +192,11 @@ class Runner:
     # --- tell or cancel --------------------------------------------------------------------------
 
     def _outcome(self, entry: _Entry) -> Outcome | None:
-        """Return what became of the first of the queue; None while its evaluation runs."""
+        """Return the outcome of an entry; None while its evaluation runs."""
         if entry.outcome is not None:
             return entry.outcome
         if entry.duplicate and entry.key is not None:
-            # What it equals was ahead of it, so that has been told by now.
+            # The candidate that it equals was asked earlier, so it has been told.
             equal = self._settled[entry.key]
             return Outcome("duplicate", equal.key, equal.score, evaluation=equal.evaluation)
         found = entry.evaluation
@@ -227,7 +226,7 @@ class Runner:
         if entry.key is None:
             return
         self._ahead.discard(entry.key)
-        # Its result is recorded but not told: the next of its duplicates needs one of its own.
+        # Its result is recorded but not told, so the next duplicate is evaluated instead.
         duplicates = (e for e in self._queue if e.duplicate and e.key == entry.key)
         if (heir := next(duplicates, None)) is not None:
             heir.duplicate = False

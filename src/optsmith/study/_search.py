@@ -1,4 +1,4 @@
-"""`optsmith.search`: settings in, a study out."""
+"""`optsmith.search`: runs a search and returns its study."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ from optsmith.task import Preset, Protocol, Task, check_device, find_task
 from optsmith.training import Stacking
 
 SIDE_BY_SIDE = 4
-"""Candidates that are evaluated together where runs are stacked; more would leave workers fewer
-jobs to share."""
+"""Candidates per group if runs are stacked; larger groups would leave fewer jobs for workers."""
 
 
 def search(
@@ -63,37 +62,37 @@ def search(
     executor: Executor | None = None,
     observer: Observer | None = None,
 ) -> Study:
-    """Search for the rule that trains a task best, and compare the best with tuned baselines.
+    """Search for the rule that trains a task best, and compare the best rules with baselines.
 
-    Calling it again with the same settings continues a search that was interrupted, and returns
-    one that is finished. The same settings give the same study, whatever the number of workers.
+    Calling it again with the same settings resumes an interrupted search, and returns the study of
+    a finished one. The same settings give the same study with any number of workers.
 
     Args:
         task: The task, or the name of one.
-        space: The space, or the name of one; the preset's by default.
+        space: The space, or the name of one; by default that of the preset.
         algorithm: Name of a searcher, `file.py:Class`, or a class.
-        budget: Candidates to accept; the preset's by default.
+        budget: Number of candidates to accept; by default that of the preset.
         seed: Seed of the search.
-        workers: Processes that evaluate; 0 evaluates in this one. By default, one for each core.
+        workers: Number of worker processes; 0: evaluate in this process. By default, one per core.
         storage: Directory or file of the journal, or the URL of an Optuna storage.
         study: Name of the study; by default made of task, preset, algorithm and seed.
-        options: The searcher's own options, by name, such as `{"levels": 2}`.
-        preset: Name of the task's settings to start from; what is None here is the preset's.
+        options: Options of the searcher, by name, such as `{"levels": 2}`.
+        preset: Name of a preset of the task, which has the values of settings that are None here.
         protocol: How candidates are scored.
-        proposals: How many of the best are compared with the baselines in the end.
+        proposals: Number of rules in the final evaluation.
         descent: Whether to refuse rules that fail the paper's descent test.
         trajectory: Whether to refuse rules that fail the trajectory test.
         dedupe: Which rules count as duplicates: "equal", "scale" (up to a factor) or "none".
-        time_limit: Seconds that one evaluation may take; needs workers.
-        device: Where to train.
+        time_limit: Seconds per evaluation; needs workers.
+        device: Device to train on.
         stack: Copies of the model per stack; by default chosen by the model's size.
-        compare: The baselines of the end; the task's by default, none when empty.
-        data_dir: Where to look for a named task's data first.
-        executor: Runs the evaluations, instead of worker processes; started and closed here.
-        observer: Is told of progress.
+        compare: Baselines of the final evaluation; by default those of the task.
+        data_dir: Directory that is searched first for the data of a named task.
+        executor: Runs the evaluations instead of worker processes; started and closed here.
+        observer: Is notified of progress.
 
     Raises:
-        OptsmithError: A setting makes no sense, or the study cannot be written or continued.
+        OptsmithError: A setting is invalid, or the study cannot be written or resumed.
     """
     with choose_executor(executor, workers, time_limit) as running:
         if isinstance(task, str):
@@ -133,7 +132,7 @@ def search(
         )
         signal = first_signal(task, settings.search.protocol, device)
         if stack is not None:
-            stacking_of(task, device, stack)  # what it cannot do is said before anything is written
+            stacking_of(task, device, stack)  # raises before anything is written
         name = study or f"{task.name}-{preset}-{label}-{seed}"
         recipes = list(map(str, task.baselines.values() if compare is None else compare))
         with Store.open(storage, name, direction=task.objective.direction) as store:
@@ -155,14 +154,14 @@ def _space(space: Space | str) -> Space:
 
 
 def _label(kind: type[Searcher]) -> str:
-    """Return the name under which a searcher is registered, or that of its class."""
+    """Return the registered name of a searcher, or the name of its class."""
     return next((name for name, known in searchers.items() if known is kind), kind.__name__)
 
 
 def _options(
     kind: type[Searcher], label: str, preset: Preset, given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all options of a searcher: as given, as the preset has them, or by default."""
+    """Return all options of a searcher: given, from the preset, or by default."""
     declared = {field.name for field in option_fields(kind.Options)}
     usual = {name: value for name, value in preset.options.items() if name in declared}
     return asdict(read_options(label, kind.Options, {**usual, **given}))
@@ -179,7 +178,7 @@ def _begin(store: Store, settings: Settings, task: Task, signal: float) -> Stack
         check_signal(signal, before.about["first_signal"], store.name)
         stacking = stacking_of(task, settings.device, settings.stack, before.about["stacking"])
     else:
-        # A search that was killed at its very start may have left the first of two attributes.
+        # A search that was killed between two writes has left the first of two attributes.
         others = [key for key in store.attrs if key not in (SCHEMA_KEY, ABOUT)]
         if others or store.records():
             raise StudyError(
@@ -228,7 +227,7 @@ def _run(
     recorder: Recorder,
     compare: list[str],
 ) -> None:
-    """Search, then compare the best with the baselines."""
+    """Run the search, then the final evaluation."""
     observer, tally, terms = recorder.observer, recorder.tally, settings.search
     observer.started(settings, searcher, tally, executor.workers, recorder.store.location)
     observer.stacked(stacking)
@@ -239,7 +238,7 @@ def _run(
         trajectory=Screen().trajectory if terms.trajectory else None,
         seed=settings.seed,
     )
-    # A time limit is that of one candidate.
+    # A time limit applies to a single candidate.
     is_stacked = stacking.copies > 1 and settings.time_limit is None
     group = SIDE_BY_SIDE if is_stacked else 1
     try:
