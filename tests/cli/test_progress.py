@@ -42,7 +42,7 @@ def test_a_file_gets_plain_lines(tmp_path, monkeypatch):
     assert "\x1b" not in shown
     lines = shown.splitlines()
     assert lines[0].startswith("bowl: mct search for 6 rules, seed 0")
-    assert "level 1: 3 accepted; on to" in shown
+    assert "level 1: 3 accepted; descends to" in shown
     assert any(line.startswith("6/6, ") and "best " in line for line in lines)
     assert "final evaluation of 1 recipe at full length, on new seeds" in shown
 
