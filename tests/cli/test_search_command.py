@@ -154,7 +154,7 @@ BAD = [
     ((*SMOKE, "--algorithm", "random", "--levels", "2"), 'random has no option "levels"'),
     ((*SMOKE, "--option", "levls=2"), 'did you mean "levels"'),
     ((*SMOKE, "--option", "levels"), 'takes NAME=VALUE, not "levels"'),
-    ((*SMOKE, "--option", "levels=two"), "is an integer, not 'two'"),
+    ((*SMOKE, "--option", "levels=two"), "must be an integer, not 'two'"),
     ((*SMOKE, "--algorithm", "random", "--rungs", "0.5"), "such as 0.1,0.3,1"),
     ((*SMOKE, "--stack", "0"), "--stack"),
     ((*SMOKE, "--space", "none"), 'there is no space named "none"'),
