@@ -18,7 +18,7 @@ class Comparison:
     """Evaluations by the same stage, best first; evaluations without a score are last.
 
     Attributes:
-        objective: What the score is.
+        objective: The objective of the task.
         rows: The evaluations.
         metrics: Declared metrics of the task, by name.
     """

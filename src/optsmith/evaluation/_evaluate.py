@@ -25,7 +25,7 @@ from optsmith.training import (
 )
 
 CURVE_POINTS = 100
-"""Points that a record keeps of a learning curve."""
+"""Points of a learning curve that are stored."""
 
 TIMED_STEPS = 20
 """Steps of the short run that times a training step."""
@@ -54,7 +54,7 @@ def evaluate_recipes(
 
     Args:
         task: The task.
-        recipes: What trains.
+        recipes: The recipes.
         stage: How to evaluate.
         device: Where to train.
         stacking: Which runs are trained together; chosen here by default.

@@ -125,7 +125,7 @@ class Evaluation:
 
         Args:
             data: The plain data.
-            what: What the evaluation is of, for messages.
+            what: Description of the evaluation, for messages.
 
         Raises:
             StudyError: The data is damaged.

@@ -42,7 +42,7 @@ class Tuned:
 
 
 def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> Requests[Tuned]:
-    """Search for a learning rate as the stage says."""
+    """Tune the learning rate of a recipe for a stage."""
     search = _Search(task, recipe, stage, device)
     if stage.lr is not None:
         return Tuned((), GridPoint(stage.lr, None))

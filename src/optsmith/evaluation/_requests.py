@@ -45,9 +45,9 @@ class Served(Generic[T]):
     Attributes:
         requests: The computation.
         pending: The request that has not been served yet; None before the start and after the end.
-        result: What it returned, or the exception that ended it.
+        result: Its return value, or the exception that ended it.
         trained: Steps trained for it.
-        seconds: Time spent on it, including its share of what was trained with others.
+        seconds: Time spent on it, including its share of training with others.
     """
 
     requests: Requests[T]
@@ -76,7 +76,7 @@ class Served(Generic[T]):
             self.pending = move()
         except StopIteration as end:
             self.result = end.value
-        except Exception as error:  # whatever a task or an operator may raise
+        except Exception as error:  # tasks and operators may raise anything
             self.result = error
         self.seconds += time.perf_counter() - start
 

@@ -1,4 +1,4 @@
-"""HTML elements as safe text: everything that is not markup already is escaped."""
+"""HTML elements as text; content that is not markup is escaped."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from markupsafe import Markup, escape
 __all__ = ["Content", "Markup", "code", "joined", "markup", "section", "tag"]
 
 Content = str | None | Iterable["Content"]
-"""What goes inside an element: text, markup, nothing, or several of these."""
+"""Content of an element: text, markup, nothing, or several of these."""
 
 VOID = frozenset({"br", "link", "meta", "wbr"})
 SELF_CLOSING = frozenset({"circle", "ellipse", "line", "path", "polyline", "rect"})
 
 
 def markup(content: Content) -> Markup:
-    """Return content as HTML: text is escaped, markup is kept, several are joined."""
+    """Return content as HTML; text is escaped, markup is not."""
     if content is None:
         return Markup()
     return escape(content) if isinstance(content, str) else Markup().join(map(markup, content))
@@ -33,9 +33,9 @@ def _attribute(name: str, value: str | float | bool | None) -> str:
 
 
 def tag(name: str, /, *content: Content, **attributes: str | float | bool | None) -> Markup:
-    """Return one element; attributes that are None or False are left out.
+    """Return an element, without attributes that are None or False.
 
-    Underscores in attribute names stand for dashes, one at the end for nothing (`class_`).
+    Underscores in attribute names are replaced by hyphens; a trailing one is dropped (`class_`).
     """
     start = name + "".join(_attribute(key, value) for key, value in attributes.items())
     inside = markup(content)
@@ -54,13 +54,13 @@ def joined(separator: str, items: Iterable[Content]) -> Markup:
 
 
 def code(text: str) -> Markup:
-    """Return a rule's text as code that may break after its operators and nowhere else."""
+    """Return a rule's text as code with line breaks allowed after operators only."""
     pieces = re.split(r"(?<=[*/,])", text)
     return tag("code", joined("", [[piece, tag("wbr")] for piece in pieces[:-1]]), pieces[-1])
 
 
 def section(anchor: str, title: str, *content: Content, lead: Content = None) -> Markup:
-    """Return a titled part of the page, with a sentence on what it shows."""
+    """Return a section of the page with a title and an introductory sentence."""
     return tag(
         "section",
         tag("h2", title, id=f"{anchor}-title"),

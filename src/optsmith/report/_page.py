@@ -124,7 +124,7 @@ def render(data: Mapping[str, Any]) -> str:
     """Return the report as the text of one HTML page.
 
     The page makes no network requests. All values in `data` are escaped, so that the browser runs
-    no script but our own, whatever a rule, an error message or a name contains.
+    only our own script, independent of the content of rules, messages and names.
 
     Args:
         data: The study as plain data, as returned by `report_data`. Numbers may be None, lists may

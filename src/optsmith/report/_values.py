@@ -9,7 +9,7 @@ from typing import Any
 
 from optsmith.task import factor_of
 
-MISSING = "–"  # noqa: RUF001 - an en dash, as tables print what is not there
+MISSING = "–"  # noqa: RUF001 - an en dash, for missing values
 
 
 EXTREME = 1e100

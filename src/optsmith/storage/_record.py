@@ -110,7 +110,7 @@ def to_trial(record: Record) -> FrozenTrial:
 
 
 def from_trial(trial: FrozenTrial, study: str) -> Record | None:
-    """Return the record in a trial; None for a trial that is not one of ours.
+    """Return the record in a trial; None for trials of other programs.
 
     Args:
         trial: The trial.

@@ -1,4 +1,4 @@
-"""The attributes of a study: what a search stores besides its evaluations."""
+"""Attributes of a study: facts about the task, and the state of the search."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class About:
 
     Attributes:
         description: The task in one line.
-        applied: What a training step does with the rule's value.
+        applied: Sentence that says how a step applies the rule's value.
         usage: Code that uses a rule; empty: the code of an optimizer.
         source: How a command names the task; empty: it was made in Python.
-        objective: What a score is.
+        objective: The objective of the task.
         metrics: Declared metrics of the task, by name.
         first_signal: Identifies the model and the data; see `first_signal`.
         stacking: Which runs are trained together.

@@ -67,6 +67,6 @@ def stacking_of(
         task: The task.
         device: Where it is trained.
         stack: Copies per stack; None: chosen by the model's size.
-        stored: What a study has stored.
+        stored: The stacking that a study has stored.
     """
     return Stacking(**stored) if stored else choose_stacking(task, torch.device(device), stack)

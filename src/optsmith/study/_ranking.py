@@ -19,7 +19,7 @@ def ranked(
 
     Args:
         entries: Fidelity, fixed learning rate and evaluation of each candidate, in order.
-        objective: What is better.
+        objective: The objective of the search.
     """
     accepted = [entry for entry in entries if entry[2].status is Status.OK]
     highest = max((fidelity for fidelity, _, _ in accepted), default=1.0)

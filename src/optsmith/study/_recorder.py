@@ -125,7 +125,7 @@ class Recorder:
 
 
 def _asked(rule: str, block: int, lr: float | None) -> str:
-    """Return a description of what is evaluated."""
+    """Return a description of an evaluation."""
     rate = "" if lr is None else f" with learning rate {lr!r}"
     seeds = f" on block {block} of the seeds" if block else ""
     return f"{rule}{rate}{seeds}"

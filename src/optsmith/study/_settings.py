@@ -75,7 +75,7 @@ class Settings:
                 continue
             raise StudyError(
                 f"the study {name} was made with {key} {_show(old.get(key))}, not"
-                f" {_show(new[key])}: give what it was made with, or another --study"
+                f" {_show(new[key])}: use that value, or give another --study"
             )
         if old["space_hash"] != new["space_hash"]:
             raise StudyError(

@@ -52,12 +52,12 @@ class TableRecorder:
         self._before = None if found is None else read(_Evaluates, found, what)
 
     def begin(self, task: Task, protocol: Protocol, device: str, stack: int | None) -> Stacking:
-        """Store what is evaluated, or check that it is the same as before.
+        """Store the settings, or check that they are those of the study.
 
         Returns which runs are trained together, which is the same in all sessions of a study.
 
         Raises:
-            StudyError: It differs, or the study is that of a search.
+            StudyError: They differ, or the study is that of a search.
         """
         if self.store is None:
             return stacking_of(task, device, stack)
@@ -80,7 +80,7 @@ class TableRecorder:
             if before.settings.get(key) != value:
                 raise StudyError(
                     f"the study {name} was made with {key} {before.settings.get(key)}, not"
-                    f" {value}: give what it was made with, or another --study"
+                    f" {value}: use that value, or give another --study"
                 )
         check_definitions(definitions(operators.values()), before.definitions, name)
         check_signal(signal, before.first_signal, name)

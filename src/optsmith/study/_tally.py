@@ -46,7 +46,7 @@ class Tally:
     """Counters, and the evaluations in the order in which they were told.
 
     Attributes:
-        objective: What is better.
+        objective: The objective of the search.
         counts: Draws by outcome.
         refused: Refused draws by reason.
         evaluated: Every evaluation with its candidate.
