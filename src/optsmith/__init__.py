@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from optsmith.evaluation import Evaluation, Status
     from optsmith.optim import Program, RuleOptimizer, decay_groups, roles
     from optsmith.screening import Screen, Screening, screen
-    from optsmith.study import Study, evaluate, search
+    from optsmith.study import Finding, Study, evaluate, search
     from optsmith.task import Metric, Objective, Protocol, Run, Task, tasks
 
 _NEED_TORCH = {
@@ -41,6 +41,7 @@ _NEED_TORCH = {
     "Screen": "optsmith.screening",
     "Screening": "optsmith.screening",
     "screen": "optsmith.screening",
+    "Finding": "optsmith.study",
     "Study": "optsmith.study",
     "evaluate": "optsmith.study",
     "search": "optsmith.study",
@@ -56,6 +57,7 @@ __all__ = [
     "Constraint",
     "DataError",
     "Evaluation",
+    "Finding",
     "Metric",
     "Objective",
     "Operator",

@@ -9,8 +9,6 @@ from optsmith.task._metric import (
     Objective,
     accuracy,
     factor_of,
-    metrics_from_json,
-    metrics_to_json,
 )
 from optsmith.task._module import ModuleTask
 from optsmith.task._named import TaskEntry, find_task, tasks
@@ -40,8 +38,6 @@ __all__ = [
     "check_device",
     "factor_of",
     "find_task",
-    "metrics_from_json",
-    "metrics_to_json",
     "presets_for",
     "random_state",
     "seeded",

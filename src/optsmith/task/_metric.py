@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -84,19 +84,6 @@ def as_metric(measure: Measure, direction: str | None = None) -> Metric:
         metric = Metric(name, measure)
     chosen: Any = direction or metric.direction
     return Metric(metric.name, metric.function, metric.unit, chosen, metric.secondary)
-
-
-def metrics_to_json(metrics: Mapping[str, Metric]) -> dict[str, dict[str, Any]]:
-    """Return metrics without their functions as JSON data, by name."""
-    return {
-        name: {"unit": m.unit, "direction": m.direction, "secondary": m.secondary}
-        for name, m in metrics.items()
-    }
-
-
-def metrics_from_json(data: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
-    """Return the metrics described by `metrics_to_json`."""
-    return {name: Metric(name, None, **declared) for name, declared in data.items()}
 
 
 def _share_correct(output: Tensor, target: Tensor) -> Tensor:
