@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import platform
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
 from optsmith._stored import read
+from optsmith._version import __version__
 from optsmith.storage import Direction
 from optsmith.study._tally import Counts
-from optsmith.task import Metric, Objective
+from optsmith.task import Metric, Objective, Task
 from optsmith.training import Stacking
 
 SETTINGS, ABOUT, SUMMARY, FINAL = "settings", "about", "summary", "final:"
@@ -52,6 +57,30 @@ class About:
     stacking: Stacking
     versions: Mapping[str, str]
     created: str
+
+    @classmethod
+    def of(cls, task: Task, signal: float, stacking: Stacking) -> About:
+        """Return the facts about a task, on this machine and now."""
+        return cls(
+            description=task.description,
+            applied=task.applied,
+            usage=task.usage,
+            source=task.source,
+            objective=task.objective,
+            metrics={
+                name: StoredMetric(unit=m.unit, direction=m.direction, secondary=m.secondary)
+                for name, m in task.metrics.items()
+            },
+            first_signal=signal,
+            stacking=stacking,
+            versions={
+                "optsmith": __version__,
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+                "machine": f"{platform.machine()}, {platform.system()}",
+            },
+            created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        )
 
     @classmethod
     def from_json(cls, data: Any, what: str) -> About:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from optsmith._errors import StudyError
-from optsmith._version import __version__
 from optsmith.execution import Executor
 from optsmith.optim import Baseline
 from optsmith.rules import definitions
@@ -20,7 +15,7 @@ from optsmith.screening import Screen
 from optsmith.searchers import Searcher, find_searcher, option_fields, read_options, searchers
 from optsmith.space import Space, spaces
 from optsmith.storage import SCHEMA_KEY, Store
-from optsmith.study._attributes import ABOUT, SETTINGS, About, StoredMetric
+from optsmith.study._attributes import ABOUT, SETTINGS, About
 from optsmith.study._context import FINAL, SEARCH, Context, evaluate_all, prepare, run_job
 from optsmith.study._executor import choose_executor
 from optsmith.study._identity import check_signal, first_signal, stacking_of
@@ -186,37 +181,10 @@ def _begin(store: Store, settings: Settings, task: Task, signal: float) -> Stack
                 " search: give another --study"
             )
         stacking = stacking_of(task, settings.device, settings.stack)
-        store.set_attr(ABOUT, _about(task, signal, stacking).to_json())
+        store.set_attr(ABOUT, About.of(task, signal, stacking).to_json())
     if settings.to_json() != store.attrs.get(SETTINGS):  # new, or with a larger budget
         store.set_attr(SETTINGS, settings.to_json())
     return stacking
-
-
-def _about(task: Task, signal: float, stacking: Stacking) -> About:
-    return About(
-        description=task.description,
-        applied=task.applied,
-        usage=task.usage,
-        source=task.source,
-        objective=task.objective,
-        metrics={
-            name: StoredMetric(unit=m.unit, direction=m.direction, secondary=m.secondary)
-            for name, m in task.metrics.items()
-        },
-        first_signal=signal,
-        stacking=stacking,
-        versions=_versions(),
-        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-    )
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "optsmith": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {platform.system()}",
-    }
 
 
 def _run(
