@@ -162,7 +162,9 @@ def test_a_server_that_is_gone(server, monkeypatch):
         server.stop()
         try:
             store.add(sample(1))
-            with pytest.raises(StudyError, match=r"cannot be written: .*; earlier records") as caught:
+            with pytest.raises(
+                StudyError, match=r"cannot be written: .*; earlier records"
+            ) as caught:
                 store.flush()
             with pytest.raises(StudyError, match="cannot be used: "):
                 store.records()
