@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from runs import Notes, Shuffling, invented
+from study_runs import Notes, Shuffling, invented
 
 from optsmith import Rule, Status, spaces
 from optsmith.screening import Screen

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import Threads
+from study_runs import Threads
 
 import optsmith
 from optsmith import Rule, RuleOptimizer, Status, Study, StudyError, Task, TaskError
