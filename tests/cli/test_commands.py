@@ -139,3 +139,31 @@ def test_completion_offers_commands_and_zoo_names():
 
     assert "plain,show" in complete("optsmith sh")
     assert "plain,cola2" in complete("optsmith show co")
+
+
+def test_rules_may_use_operators_that_the_file_of_the_task_registers(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch, optsmith\n"
+        "from torch import nn\n"
+        "optsmith.operators.register(optsmith.Operator(\n"
+        "    'unit', 1, torch=lambda x: x / (x.norm() + 1e-12), scope='tensor'))\n"
+        "x = torch.linspace(-1, 1, 64).view(-1, 1)\n"
+        "task = optsmith.Task.from_module(lambda: nn.Linear(1, 1), (x, 2*x),\n"
+        "    nn.functional.mse_loss, steps=20, batch_size=16)\n"
+    )
+    command = (
+        "evaluate",
+        f"{tmp_path}/mine.py:task",
+        "unit(m1)",
+        "torch:muon",
+        "--preset",
+        "smoke",
+    )
+    for workers in ("0", "1"):
+        result = run(*command, "--workers", workers, "--json")
+        assert result.returncode == 0, result.stderr
+        rows = json.loads(result.stdout)["rows"]
+        assert {row["recipe"]: row["status"] for row in rows} == {
+            "unit(m1)": "ok",
+            "torch:muon": "ok",
+        }

@@ -40,8 +40,9 @@ def evaluate(
     from optsmith.study import evaluate as run_evaluate
     from optsmith.task import find_task
 
-    chosen = [parse_recipe(text) for text in recipes]
+    # The task first: a user's file may register the operators of the rules.
     found = find_task(task, options.pop("data_dir"))
+    chosen = [parse_recipe(text) for text in recipes]
     chosen += found.baselines.values() if baselines else []
     protocol = changed_protocol(found.preset(options.pop("preset")).protocol, options)
     errors = Console(stderr=True)
