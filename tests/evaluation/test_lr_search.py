@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
 import pytest
 import torch
@@ -125,6 +126,25 @@ def test_the_place_of_a_learning_rate_is_found_without_held_out_data():
     task = Task.from_function(watching, protocol=PROTOCOL)
     unit_lr(task, Rule.parse("g"), PROTOCOL.replace(lr_search="auto").final_stage, CPU)
     assert seen == [False]
+
+
+@dataclass
+class Bowl(Task):
+    """A task that defines equality, and so has no hash."""
+
+    name: str = "bowl"
+    description: str = ""
+    objective: Objective = field(default_factory=Objective)
+    presets: dict = field(default_factory=dict)
+
+    def start(self, run):
+        return quadratic(run)
+
+
+def test_auto_places_learning_rates_of_tasks_written_as_dataclasses():
+    record, known = (evaluate_recipe(task, Rule.parse("g"), AUTO) for task in (Bowl(), bowl()))
+    assert record.lr == known.lr
+    assert record.scores == known.scores
 
 
 def test_auto_makes_rules_of_other_scales_equal():
