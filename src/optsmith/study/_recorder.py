@@ -108,7 +108,7 @@ class Recorder:
         self._compared = compared
 
     def save(self) -> None:
-        """Store the summary of the search, unless this session has only replayed a part of it."""
+        """Store the summary of the search, unless this process has only replayed a part of it."""
         if self._known and not self._changed and self._compared is None:
             return
         summary = Summary(
