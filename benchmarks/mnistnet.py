@@ -16,7 +16,7 @@ import click
 
 from optsmith import evaluate
 from optsmith.evaluation import Evaluation, mean_and_spread
-from optsmith.optim import baselines
+from optsmith.optim import classic
 from optsmith.task import find_task
 from report import header
 
@@ -61,7 +61,7 @@ def main(
     output: Path | None,
 ) -> None:
     """Print the table."""
-    recipes = [*baselines, *ZOO, *rules]
+    recipes = [*classic, *ZOO, *rules]
     cells: dict[str, list[str]] = {}
     for name in TASKS:
         task = find_task(name)

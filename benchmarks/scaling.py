@@ -49,7 +49,14 @@ def network(width: int) -> Task:
     images = torch.rand(10_000, 784, generator=generator)
     labels = torch.randint(10, (10_000,), generator=generator)
     make = partial(mlp, (784, width, 10), nn.Sigmoid)
-    return Task.from_module(make, (images, labels), cross_entropy, steps=1000, name=f"{width}")
+    return Task.from_module(
+        make,
+        (images, labels),
+        cross_entropy,
+        objective="training loss",
+        steps=1000,
+        name=f"{width}",
+    )
 
 
 def parameters(width: int) -> int:

@@ -66,7 +66,7 @@ def run(
     with tempfile.TemporaryDirectory() as folder, Clock() as clock:
         study = search(
             task, algorithm=kind.algorithm, seed=seed, preset=preset, protocol=protocol,
-            workers=workers, storage=folder, compare=compare, observer=Observer(),
+            workers=workers, storage=folder, baselines=compare, observer=Observer(),
         )  # fmt: skip
     return study, [
         f"{kind}, seed {seed}: {time.perf_counter() - begin:.0f} s with {workers} workers;"

@@ -74,6 +74,7 @@ def task(make: Callable[[], nn.Module], shape: tuple[int, ...], batch_size: int)
         make,
         (inputs, labels),
         cross_entropy,
+        objective="training loss",
         batch_size=batch_size,
         steps=STEPS,
     )
