@@ -1,4 +1,7 @@
-"""Exception hierarchy; the command line prints each error as one line."""
+"""Exception hierarchy; the command line prints each error as one line.
+
+A `TaskFailure` is the exception: its traceback is printed as well.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,27 @@ class DataError(OptsmithError):
 
 class TaskError(OptsmithError):
     """Raised when a task, protocol or recipe is invalid."""
+
+
+class TaskFailure(TaskError):  # noqa: N818 - the task fails, with an error of its own
+    """Raised when the code of a task raises an exception that is not due to a rule.
+
+    Its `__cause__` is that exception; if it was raised in a worker process, a `RemoteTraceback`.
+
+    Attributes:
+        traceback: Traceback of the exception as text, starting in the task's code.
+    """
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        self.traceback = traceback
+        super().__init__(message)
+
+
+class RemoteTraceback(Exception):  # noqa: N818 - like that of concurrent.futures
+    """The cause of an error that was raised in a worker process: its traceback as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
 
 
 class StudyError(OptsmithError):

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import optsmith
 from optsmith import Metric, Objective, TaskError
-from optsmith.cli._result import comparison_table
+from optsmith.cli._table import comparison_table
 from optsmith.evaluation import Comparison, Evaluation, Status
 from optsmith.report._data import report_data
 from optsmith.report._values import Goal
@@ -37,11 +37,13 @@ def test_units_are_declared_not_guessed():
 
 def test_a_metric_names_the_objective_of_validation_data():
     task = line(metric=BY_SHARE, validation=line_data(32, 2))
-    assert task.objective == Objective("close", "maximize", "last", "%")
+    assert task.objective == Objective("validation close", "maximize", "tail", "%", "test close")
     down = Metric("distance", close, direction="minimize")
     assert line(metric=down, validation=line_data(32, 2)).objective.direction == "minimize"
     plain = line(metric=close, validation=line_data(32, 2), direction="minimize")
-    assert plain.objective == Objective("close", "minimize", "last")
+    assert plain.objective == Objective(
+        "validation close", "minimize", "tail", report_name="test close"
+    )
 
 
 def test_tasks_declare_what_they_measure():
@@ -102,7 +104,7 @@ def test_a_terminal_prints_scores_and_metrics_in_their_units():
     assert "74.20 ± 0.00 %" in text
     assert "85.00 ± 7.07 %" in text
     assert "loss at the end" not in text  # secondary
-    assert "success rate 74.2 % against 50 %" in shown.verdict("m1")
+    assert "success rate 74.2 % against 50.0 %" in shown.verdict("m1")
     other = printed(comparison(Objective(), {}, loss=(1.0, 2.0)))
     assert "1.5000 ± 0.7071" in other  # not declared: shown without a unit
 
@@ -110,14 +112,13 @@ def test_a_terminal_prints_scores_and_metrics_in_their_units():
 def test_a_study_keeps_what_is_declared_and_its_page_prints_it(tmp_path):
     task = line(metric=BY_SHARE, validation=line_data(32, 2), protocol=PROTOCOL)
     study = optsmith.search(
-        task, budget=2, workers=0, storage=tmp_path / "a.journal", compare=[], preset="quick"
+        task, budget=2, workers=0, storage=tmp_path / "a.journal", baselines=[], preset="quick"
     )
-    assert study.about["metrics"]["test close"]["unit"] == "%"
-    assert study.final.metric("test close").unit == "%"
+    assert set(study.about["metrics"]) == {"test loss"}
+    assert study.final.objective.name == "test close"
     assert study.final.metric("something else").unit == ""
     goal = Goal.of(report_data(study)["task"])
     assert goal.quantity.text(0.742) == "74.20 %"
-    assert goal.metric("test close").text(0.5) == "50.00 %"
     assert goal.metric("test loss").text(0.5) == "0.5000"
 
 

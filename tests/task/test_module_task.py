@@ -60,10 +60,11 @@ def test_a_mean_over_examples_does_not_depend_on_the_batches_it_is_taken_in():
 def test_validation_data_is_the_signal_of_a_search_and_test_data_that_of_the_end():
     validation = line_data(32, 2)
     task = line(metric=close, validation=validation)
-    assert task.objective == Objective("close", "maximize", "last")
+    assert task.objective == Objective(
+        "validation close", "maximize", "tail", report_name="test close"
+    )
     search = train_once(task, run(steps=40)).signal
     final = train_once(task, run(steps=40, final=True)).signal
-    assert [step for step, _ in search] == list(range(4, 41, 4))
     assert search[-1][1] != final[-1][1] or search != final
     swapped = line(metric=close, validation=line_data(32, 1), test=validation)
     assert train_once(swapped, run(steps=40)).signal == final
@@ -97,17 +98,25 @@ def test_dictionaries_of_inputs_reach_the_model_whole():
 
     x, y = line_data()
     data = [({"x": x, "shift": torch.ones(64, 1)}, y)]
-    assert len(losses(Task.from_module(Sum, data, mse_loss, protocol=PROTOCOL))) == 9
+    assert (
+        len(
+            losses(
+                Task.from_module(Sum, data, mse_loss, objective="training loss", protocol=PROTOCOL)
+            )
+        )
+        == 9
+    )
 
 
 BAD = {
     "inputs but": lambda: line_with((torch.ones(3, 4), torch.ones(2, 1))),
     "data is empty": lambda: line_with((torch.ones(0, 4), torch.ones(0, 1))),
+    'not "3"': lambda: line(objective=3),
     "read only once": lambda: line_with(iter([])),
     "pair of tensors": lambda: line_with(3),
     "batch_size must be": lambda: line(batch_size=0),
-    "also needs a metric": lambda: line(validation=line_data()),
     "a function that returns one": lambda: Task.from_module(3, line_data(), mse_loss, steps=5),
+    "Task.from_module: missing a required argument: 'loss'": lambda: Task.from_module(3, 4),
     "give exactly one of": lambda: line(steps=10),
     "generator function": lambda: Task.from_function(lambda run: None, steps=3),
     "must be in increasing order": lambda: PROTOCOL.replace(lrs=(1, 0.1)),
@@ -117,7 +126,7 @@ BAD = {
     "must be at most 999998": lambda: PROTOCOL.replace(score_seeds=10**6),
     "has no preset": lambda: line().preset("slow"),
     '"minimize" or "maximize"': lambda: Objective(direction="up"),
-    'over must be "mean" or "last"': lambda: Objective(over="best"),
+    'over must be "mean", "tail" or "last"': lambda: Objective(over="best"),
 }
 
 

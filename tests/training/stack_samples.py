@@ -35,7 +35,10 @@ def perceptron():
 
 
 def sorting(module=perceptron, **settings):
+    """Return a task on the training loss, or on validation data if these are given."""
     defaults = {"test": digits(80, 1), "metric": accuracy, "batch_size": 16, "protocol": PROTOCOL}
+    if "validation" not in settings:
+        defaults["objective"] = "training loss"
     return Task.from_module(module, digits(), cross_entropy, **defaults | settings)
 
 

@@ -92,7 +92,9 @@ PLAIN = {
         "a training loop of its own",
     ),
     "loader": (
-        lambda: Task.from_module(perceptron, loader(), cross_entropy, protocol=PROTOCOL),
+        lambda: Task.from_module(
+            perceptron, loader(), cross_entropy, objective="training loss", protocol=PROTOCOL
+        ),
         "a loader",
     ),
     "dropout": (lambda: sorting(lambda: nn.Sequential(perceptron(), nn.Dropout())), "vmap cannot"),

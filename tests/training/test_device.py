@@ -37,7 +37,7 @@ def test_a_step_of_a_stack_reads_no_value_back(model):
     """Reading a value, which synchronizes with the device, fails on `meta`; so do CPU tensors."""
     rules = [entry.rule for name, entry in zoo.items() if name not in NUMBER_FIRST]
     recipes = [*rules, parse_recipe("torch:adamw+cosine")]
-    data = torch.randn(40, 6), torch.randint(3, (40,))
+    data = torch.randn(60, 6), torch.randint(3, (60,))
     task = Task.from_module(model, data, cross_entropy, batch_size=8, protocol=PROTOCOL)
     runs = [Run(r, 0.1, s, 10, device=META) for r in recipes for s in (0, 1)]
     stack = Stack(task, [runs[i] for i in arranged(runs)])

@@ -3,8 +3,11 @@
 from optsmith.task._attack import AttackTask
 from optsmith.task._base import Metrics, ResumableTraining, Run, Task, Training, check_device
 from optsmith.task._batch import Batch
+from optsmith.task._batches import RefitBatches
 from optsmith.task._function import FunctionTask
+from optsmith.task._loader import LoaderBatches
 from optsmith.task._metric import (
+    Direction,
     Metric,
     Objective,
     accuracy,
@@ -12,14 +15,18 @@ from optsmith.task._metric import (
 )
 from optsmith.task._module import ModuleTask
 from optsmith.task._named import TaskEntry, find_task, tasks
-from optsmith.task._protocol import Preset, Protocol, Stage, presets_for
+from optsmith.task._protocol import UNTRAINED, Contest, Preset, Protocol, Stage, presets_for
 from optsmith.task._random import RandomState, random_state, seeded, set_random_state
 from optsmith.task._tensors import TensorBatches
 
 __all__ = [
+    "UNTRAINED",
     "AttackTask",
     "Batch",
+    "Contest",
+    "Direction",
     "FunctionTask",
+    "LoaderBatches",
     "Metric",
     "Metrics",
     "ModuleTask",
@@ -27,6 +34,7 @@ __all__ = [
     "Preset",
     "Protocol",
     "RandomState",
+    "RefitBatches",
     "ResumableTraining",
     "Run",
     "Stage",

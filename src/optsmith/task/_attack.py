@@ -22,7 +22,7 @@ from optsmith.adversarial import (
 from optsmith.optim import Baseline, has_lr, with_schedules
 from optsmith.task._base import Run, Task, Training
 from optsmith.task._metric import PERCENT, Metric, Objective
-from optsmith.task._protocol import FINAL_LR_SEEDS, SEARCH_LR_SEEDS, Preset, Protocol
+from optsmith.task._protocol import FINAL_LR_SEEDS, SEARCH_LR_SEEDS, UNTRAINED, Preset, Protocol
 
 LRS = (0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 """The paper's grid."""
@@ -209,10 +209,11 @@ def attack_presets() -> Mapping[str, Preset]:
         final_seeds=10,
         threshold=0.2,
     )
-    quick = paper.replace(
+    relative = paper.replace(threshold=UNTRAINED)
+    quick = relative.replace(
         lr_search="auto", score_seeds=4, final_steps=40, tune_steps=20, final_seeds=4
     )
-    smoke = paper.replace(
+    smoke = relative.replace(
         lrs=(0.01, 0.06), proxy_steps=4, steps=5, final_steps=6, tune_steps=4,
         score_seeds=2, final_seeds=2,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from optsmith._errors import TaskError
 from optsmith._registry import did_you_mean
-from optsmith.optim import Baseline, Parameters, Recipe, baselines, build
+from optsmith.optim import Baseline, Parameters, Recipe, build, modern
 from optsmith.task._metric import Metric, Objective
 from optsmith.task._protocol import Preset
 
@@ -115,6 +115,7 @@ class Task(ABC):
         baselines: Optimizers that rules are compared with, by name.
         metrics: Metrics measured at the end of a final run, by name. Metrics that are not declared
             are reported without a unit.
+        notes: Sentences about the task that its user should know, such as how the data was split.
         applied: Sentence that says how a step applies the rule's value.
         usage: Template of Python code that uses a rule, with the fields `{rule}` and `{lr}`; if
             empty, code that constructs an optimizer is shown.
@@ -126,8 +127,9 @@ class Task(ABC):
     description: str
     objective: Objective
     presets: Mapping[str, Preset]
-    baselines: Mapping[str, Baseline] = baselines
+    baselines: Mapping[str, Baseline] = modern
     metrics: Mapping[str, Metric] = MappingProxyType({})
+    notes: tuple[str, ...] = ()
     applied: str = "Each step subtracts the learning rate times this from the parameters."
     usage: str = ""
     source: str = ""
@@ -155,6 +157,20 @@ class Task(ABC):
             )
         return self.presets[name]
 
+    def subset(self, share: float) -> Task:
+        """Return the same task with a fixed random share of its training data.
+
+        Args:
+            share: Fraction of the training examples, between 0 and 1.
+
+        Raises:
+            TaskError: The task's training data cannot be divided, or the share is invalid.
+        """
+        raise TaskError(
+            f"the training data of {self.name} cannot be divided, because the task has a training"
+            " loop of its own"
+        )
+
     # Assigned where the classes are defined, so that each has the signature of its class.
     from_module: ClassVar[type[ModuleTask]]
     from_function: ClassVar[type[FunctionTask]]
@@ -164,14 +180,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def checked(make: Callable[P, T], name: str) -> Callable[P, T]:
+def checked(make: Callable[P, T], name: str, returns: str) -> Callable[P, T]:
     """Return a constructor that suggests the closest setting when given an unknown one.
 
     Args:
         make: The task's class.
         name: The name of the constructor.
+        returns: The type that `help` shows for the result.
     """
-    signature = inspect.signature(make)
+    signature = inspect.signature(make).replace(return_annotation=returns)
 
     @wraps(make, updated=())
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -179,6 +196,10 @@ def checked(make: Callable[P, T], name: str) -> Callable[P, T]:
             if setting not in signature.parameters:
                 hint = did_you_mean(setting, signature.parameters)
                 raise TaskError(f'Task.{name} has no setting "{setting}"{hint}')
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TaskError(f"Task.{name}: {error}") from None
         return make(*args, **kwargs)
 
     call.__name__, call.__qualname__ = name, f"Task.{name}"

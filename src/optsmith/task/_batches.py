@@ -12,7 +12,14 @@ from optsmith._errors import TaskError
 from optsmith.task._base import Run
 from optsmith.task._batch import Batch
 from optsmith.task._loader import LoaderBatches
-from optsmith.task._source import Batches, Position, Prepare, Reader
+from optsmith.task._source import (
+    Batches,
+    Examples,
+    NotDivisibleError,
+    Position,
+    Prepare,
+    Reader,
+)
 from optsmith.task._tensors import TensorBatches
 
 
@@ -27,6 +34,11 @@ class RefitBatches:
     def __init__(self, held: Batches, whole: Batches) -> None:
         self.held, self.whole = held, whole
 
+    @property
+    def batch_size(self) -> int:
+        """Examples per training batch of search runs."""
+        return self.held.batch_size
+
     def train(self, run: Run, per_step: int = 1, position: Position | None = None) -> Reader:
         """Return a reader of a run's batches."""
         return (self.whole if run.final else self.held).train(run, per_step, position)
@@ -34,6 +46,14 @@ class RefitBatches:
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
         """Iterate once over the training data of search runs."""
         return self.held.once(device, most)
+
+    def examples(self) -> Examples:
+        """Refuse: the rows of the two sources are different examples."""
+        raise NotDivisibleError("data that is different in final runs (refit) cannot be split")
+
+    def part(self, rows: Tensor, training: bool) -> Batches:
+        """Refuse, as `examples` does."""
+        raise NotDivisibleError("data that is different in final runs (refit) cannot be split")
 
 
 def batches(

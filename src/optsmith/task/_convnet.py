@@ -11,10 +11,11 @@ from torch.nn.functional import cross_entropy
 
 from optsmith import data
 from optsmith._errors import TaskError
+from optsmith.optim import classic
 from optsmith.task._base import Task
-from optsmith.task._metric import accuracy
+from optsmith.task._metric import Objective, accuracy
 from optsmith.task._module import ModuleTask
-from optsmith.task._protocol import Preset, Protocol
+from optsmith.task._protocol import UNTRAINED, Preset, Protocol
 
 SPLIT_SEED = 20221
 """Seed of the split of the training images into training and validation images."""
@@ -87,8 +88,9 @@ def presets() -> Mapping[str, Preset]:
         early_stop=False,
     )
     quick = paper.replace(
-        lr_search="auto", proxy_steps=50, steps=225, final_steps=500, score_seeds=2, final_seeds=2
-    )
+        lr_search="auto", proxy_steps=50, steps=225, final_steps=500, score_seeds=2, final_seeds=2,
+        threshold=UNTRAINED,
+    )  # fmt: skip
     smoke = paper.replace(
         lrs=(1e-3, 1e-2), proxy_steps=3, steps=4, final_steps=5, final_seeds=1, threshold=None
     )
@@ -140,20 +142,22 @@ def task_of(
     order = torch.randperm(len(train[0]), generator=torch.Generator().manual_seed(SPLIT_SEED))
     # In the order of the split, so that both parts are views of the whole.
     images, labels = train[0][order], train[1][order]
-    return ModuleTask(
+    task = ModuleTask(
         convnet,
         (images[:count], labels[:count]),
         cross_entropy,
         validation=(images[count:], labels[count:]),
         refit=(images, labels),
         test=test,
+        objective=Objective("accuracy", "maximize", "last", accuracy.unit),
         metric=accuracy,
         batch_size=batch_size,
         prepare=normalise,
         measure_size=batch_size,  # larger batches do not fit in the cache and take longer
         check_every=500,
-        sparing=True,
         presets=presets(),
         name="convnet",
         description=DESCRIPTION,
     )
+    task.baselines = classic
+    return task

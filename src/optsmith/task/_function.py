@@ -20,7 +20,10 @@ class FunctionTask(Task):
             `run.optimizer(model)`, trains for `run.steps` steps and yields the signal after each
             step, see `Task.start`. It must be deterministic given `run.seed`.
         steps: Optimizer steps of a full run.
-        objective: Definition of a score; by default the mean of the training loss.
+        objective: What the yielded signal is, and how a run is scored by it, such as
+            `Objective("validation loss", over="tail")`: `over` is `mean` for the mean of all
+            yielded values, `tail` for that of the last tenth of the run, and `last` for the last
+            value. By default the signal is a training loss, and the score its mean.
         protocol: How recipes are scored; derived from `steps` by default.
         presets: Presets by name, instead of `steps` or `protocol`.
         metrics: Declarations of the metrics that the function returns; metrics that are not
@@ -58,7 +61,7 @@ class FunctionTask(Task):
         return self.function(run)
 
 
-Task.from_function = staticmethod(checked(FunctionTask, "from_function"))  # type: ignore[assignment]
+Task.from_function = staticmethod(checked(FunctionTask, "from_function", "FunctionTask"))  # type: ignore[assignment]
 
 
 def choose_presets(
@@ -81,6 +84,6 @@ def choose_presets(
         return chosen
     if isinstance(chosen, Protocol):
         return {"quick": Preset(protocol=chosen, budget=64), "paper": Preset(protocol=chosen)}
-    # Rejection thresholds that suit any loss (10) and any accuracy (20 %).
+    # The thresholds of the paper, for losses and for accuracies.
     threshold = 10.0 if objective.direction == "minimize" else 0.2
     return presets_for(chosen, threshold=threshold, **settings)

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+)
 
 from optsmith._errors import TaskError
 from optsmith.task._base import Run
-from optsmith.task._batch import Batch, size_of, to_device
+from optsmith.task._batch import Batch, to_device
 from optsmith.task._random import random_state, set_random_state
-from optsmith.task._source import Position, Prepare, Reader, prepared
+from optsmith.task._source import (
+    Examples,
+    NotDivisibleError,
+    Position,
+    Prepare,
+    Reader,
+    class_labels,
+    prepared,
+    shuffled,
+)
 
 
 class LoaderBatches:
@@ -31,19 +52,105 @@ class LoaderBatches:
             )
         self.loader, self.prepare = loader, prepare
 
+    @property
+    def batch_size(self) -> int:
+        """The loader's batch size; 1 if it has none."""
+        size = getattr(self.loader, "batch_size", None)
+        return size if isinstance(size, int) else 1
+
     def train(self, run: Run, per_step: int = 1, position: Position | None = None) -> Reader:
         """Return a reader of a run's batches."""
         count = run.steps * per_step
         return _LoaderReader(self.loader, count, self.prepare, run.device, position)
 
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
-        """Iterate once over the data, or over whole batches until at least `most` examples."""
-        done = 0
-        for batch in self.loader:
-            if most is not None and done >= most:
-                return
+        """Iterate once over the data, or over a fixed random sample of `most` examples.
+
+        A loader that cannot be divided is read completely: its first batches may be of one class.
+        """
+        loader = self.loader
+        if most is not None:
+            with suppress(NotDivisibleError):
+                loader = self.part(shuffled(self.examples().count)[:most], training=False).loader
+        for batch in loader:
             yield prepared(to_device(batch, device), self.prepare)
-            done += size_of(batch)
+
+    def examples(self) -> Examples:
+        """Return the number of examples of the loader's dataset, and their classes if known."""
+        dataset = _divisible(self.loader).dataset
+        return Examples(len(dataset), _labels(dataset))  # type: ignore[arg-type]
+
+    def part(self, rows: Tensor, training: bool) -> LoaderBatches:
+        """Return a source of some of the dataset's examples, with a loader of the same settings."""
+        return LoaderBatches(_rebuilt(_divisible(self.loader), rows, training), self.prepare)
+
+
+def _divisible(loader: Iterable[Batch]) -> DataLoader[Any]:
+    """Return a loader that can be made again for a part of its dataset.
+
+    Raises:
+        NotDivisibleError: It cannot.
+    """
+    if not isinstance(loader, DataLoader):
+        raise NotDivisibleError(f"data of type {type(loader).__name__} cannot be split")
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        raise NotDivisibleError(
+            f"a loader of type {type(loader).__name__}, with its own iteration, cannot be split"
+        )
+    dataset = loader.dataset
+    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        raise NotDivisibleError("a DataLoader whose dataset has no indices cannot be split")
+    if loader.batch_size is None or type(loader.batch_sampler) is not BatchSampler:
+        raise NotDivisibleError("a DataLoader with its own batch_sampler cannot be split")
+    if type(loader.sampler) not in (SequentialSampler, RandomSampler):
+        raise NotDivisibleError("a DataLoader with its own sampler cannot be split")
+    return loader
+
+
+def _rebuilt(loader: DataLoader[Any], rows: Tensor, training: bool) -> DataLoader[Any]:
+    """Return a loader of some of the examples of another, with the same settings.
+
+    For training it shuffles and drops incomplete batches as the other does; otherwise it does
+    neither.
+    """
+    dataset: Subset[Any] = Subset(loader.dataset, rows.tolist())
+    sampler, other = None, loader.sampler
+    if training and isinstance(other, RandomSampler):
+        whole = other.num_samples == len(loader.dataset)  # type: ignore[arg-type]
+        count = None if whole else other.num_samples
+        sampler = RandomSampler(dataset, other.replacement, count, other.generator)
+    return DataLoader(
+        dataset,
+        batch_size=loader.batch_size,
+        sampler=sampler,
+        drop_last=loader.drop_last and training,
+        num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator if training else None,
+        prefetch_factor=loader.prefetch_factor,
+        persistent_workers=loader.persistent_workers and training,
+    )
+
+
+def _labels(dataset: Any) -> Tensor | None:
+    """Return the class of each example of a dataset that has them at hand; None otherwise."""
+    if isinstance(dataset, Subset):
+        labels = _labels(dataset.dataset)
+        return None if labels is None else labels[torch.as_tensor(list(dataset.indices))]
+    if isinstance(dataset, TensorDataset):
+        return class_labels(dataset.tensors[1]) if len(dataset.tensors) == 2 else None
+    for name in ("targets", "labels"):
+        found = getattr(dataset, name, None)
+        if isinstance(found, list | tuple | np.ndarray | Tensor) and len(found) == len(dataset):
+            try:
+                return class_labels(torch.as_tensor(found))
+            except (TypeError, ValueError, RuntimeError):  # not numbers
+                continue
+    return None
 
 
 class _LoaderReader:

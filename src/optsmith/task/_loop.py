@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from optsmith._errors import TaskError
+from optsmith.optim import evaluation_weights
 from optsmith.task._base import ResumableTraining, Run, Signal
 from optsmith.task._batch import Batch
 from optsmith.task._groups import trained
@@ -93,12 +94,17 @@ class ModuleTraining(ResumableTraining):
         task, run = self._task, self._run
         if self._step == run.steps:
             self._over = True
-            raise StopIteration(task.measure(parts.model, run))
+            with evaluation_weights(parts.optimizer):
+                metrics = task.measure(parts.model, run)
+            raise StopIteration(metrics)
         loss = parts.step()
         self._step += 1
-        if task.validation is None:
+        if task.measured is None:
             return loss
-        return task.check(parts.model, run) if task.is_checkpoint(self._step, run.steps) else None
+        if not task.is_checkpoint(self._step, run.steps):
+            return None
+        with evaluation_weights(parts.optimizer):
+            return task.check(parts.model, run)
 
     def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Signal:
         """End the run."""

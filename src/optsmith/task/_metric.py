@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import Tensor
@@ -101,19 +101,28 @@ class Objective:
     Attributes:
         name: Display name, such as "training loss".
         direction: Whether smaller or larger scores are better.
-        over: Whether the score of a run is the mean or the last value of its signal.
+        over: Which values of a run's signal the score is the mean of: all (`mean`), those in the
+            last tenth of the run (`tail`), or only the `last`.
         unit: Unit printed after scores. Scores in `%` are fractions, printed from 0 to 100.
+        report_name: Display name in final runs, if these measure it on other data: "test loss"
+            instead of "validation loss".
     """
 
     name: str = "training loss"
     direction: Direction = "minimize"
-    over: Literal["mean", "last"] = "mean"
+    over: Literal["mean", "tail", "last"] = "mean"
     unit: str = ""
+    report_name: str = ""
 
     def __post_init__(self) -> None:
         _check_direction(self.direction)
-        if self.over not in ("mean", "last"):
-            raise TaskError(f'over must be "mean" or "last", not "{self.over}"')
+        if self.over not in ("mean", "tail", "last"):
+            raise TaskError(f'over must be "mean", "tail" or "last", not "{self.over}"')
+
+    @property
+    def reported(self) -> Objective:
+        """The objective under its name in final runs."""
+        return replace(self, name=self.report_name or self.name)
 
     def better(self, score: float, other: float) -> bool:
         """Return whether `score` is better than `other`; False if either is NaN."""
@@ -124,9 +133,15 @@ class Objective:
         return score if self.direction == "minimize" else -score
 
     def score(self, signal: Sequence[tuple[int, float]]) -> float:
-        """Return the score of a run, given (step, value) of every measured step."""
-        values = [value for _, value in signal]
-        return values[-1] if self.over == "last" else sum(values) / len(values)
+        """Return the score of a run, given (step, value) of every measured step.
+
+        The signal may be that of the beginning of a run, which then ends at its last measured step.
+        """
+        last, value = signal[-1]
+        if self.over == "last":
+            return value
+        values = [v for step, v in signal if self.over == "mean" or 10 * step > 9 * last]
+        return sum(values) / len(values)
 
     def text(self, score: float, spread: float = math.nan) -> str:
         """Return a score with its unit, and its spread unless that is NaN, for tables."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from optsmith import data
+from optsmith.optim import classic
 from optsmith.task._base import Task
 from optsmith.task._metric import accuracy
 from optsmith.task._module import ModuleTask
@@ -53,17 +54,20 @@ class Variant:
     def make(self, data_dir: Path | None = None) -> Task:
         """Return the task."""
         train, test = _halves(*_images(self.dataset, data_dir))
-        return ModuleTask(
+        task = ModuleTask(
             partial(mlp, self.widths, self.activation),
             train,
             cross_entropy,
             test=test,
+            objective="training loss",
             metric=accuracy,
             batch_size=128,
             presets=presets_for(1000),
             name=self.name,
             description=self.description,
         )
+        task.baselines = classic
+        return task
 
 
 VARIANTS = (

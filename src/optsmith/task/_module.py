@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,21 +18,26 @@ from optsmith.task._groups import Groups
 from optsmith.task._loop import ModuleTraining, StepSettings
 from optsmith.task._metric import Measure, Metric, Objective, as_metric
 from optsmith.task._protocol import PAPER_LRS, Preset, Protocol
+from optsmith.task._random import seeded
+from optsmith.task._signal import checkpoints, choose_signal, sample_size, test_metrics
 from optsmith.task._source import Batches, Prepare
+from optsmith.task._split import share_of, split
 from optsmith.task._tensors import TensorBatches
 
 Loss = Callable[[Any, Any], Tensor]
-
-CHECKPOINTS = 10
-"""Default number of evaluations on the validation data per run."""
 
 
 class ModuleTask(Task):
     """A task that trains a module on batches with a loss.
 
-    The signal is the training loss of each step. If there is validation data, the signal is the
-    metric on it instead, measured ten times per run or every `check_every` steps; in the final
-    evaluation it is measured on the test data.
+    The score of a run is the mean over its last tenth of the metric on the validation data, or of
+    the loss if there is no metric. It is measured there five times, and ten times before. Final
+    runs are measured on the test data instead. During a search, measurements of short runs use a
+    fixed random sample of the validation data.
+
+    Validation and test data that are not given are split off from the training data, a tenth each;
+    the task's `notes` say so. With `objective="training loss"` nothing is split off, and the score
+    is the mean training loss of all steps.
 
     Batches may be tensors, tuples, lists, mappings and named tuples of these, and any object with a
     method `to`, such as `BatchEncoding` of transformers and `Data` of PyTorch Geometric.
@@ -57,6 +61,9 @@ class ModuleTask(Task):
         steps: Optimizer steps of a full run.
         test: Held-out data, used only in the final evaluation.
         validation: Data that scores rules during a search.
+        objective: What the score is: `validation loss`, `validation` and the name of the metric
+            (the default, if there is one) or `training loss`; or an `Objective` of such a name,
+            which also says which part of the run counts.
         metric: Metric measured in addition to the loss: a `Metric`, such as `accuracy`, or a
             function of an output and a target that returns one number, the mean over examples.
         direction: `minimize` or `maximize`; overrides the direction of the metric.
@@ -78,9 +85,7 @@ class ModuleTask(Task):
             the decay of recipes such as AdamW.
         precision: `bf16` or `fp16` for mixed precision with autocast; `fp16` needs a CUDA device.
         measure_size: Examples per batch in evaluation, for tensors.
-        check_every: Steps between evaluations on the validation data.
-        sparing: Whether short runs are evaluated on only as many examples as they were trained on
-            (for tensors), so that evaluation does not take longer than training.
+        check_every: Steps between measurements on the validation data, instead of the default.
         lrs: Learning-rate grid.
         protocol: How recipes are scored, instead of `steps` and `lrs`.
         presets: Presets by name, instead of `steps`, `lrs` and `protocol`.
@@ -100,6 +105,7 @@ class ModuleTask(Task):
         steps: int | None = None,
         test: Any = None,
         validation: Any = None,
+        objective: Objective | str | None = None,
         metric: Metric | Measure | None = None,
         direction: str | None = None,
         batch_size: int = 128,
@@ -113,7 +119,6 @@ class ModuleTask(Task):
         precision: str | None = None,
         measure_size: int = TensorBatches.MEASURE,
         check_every: int | None = None,
-        sparing: bool = False,
         lrs: tuple[float, ...] = PAPER_LRS,
         protocol: Protocol | None = None,
         presets: Mapping[str, Preset] | None = None,
@@ -122,8 +127,6 @@ class ModuleTask(Task):
     ) -> None:
         if not isinstance(module, nn.Module) and not callable(module):
             raise TaskError("module must be a torch module or a function that returns one")
-        if validation is not None and (metric is None or test is None):
-            raise TaskError("validation data also needs a metric and test data")
         if refit is not None and validation is None:
             raise TaskError(
                 "refit needs validation data, which it adds to the training data of final runs"
@@ -141,16 +144,16 @@ class ModuleTask(Task):
         self.metric = None if metric is None else as_metric(metric, direction)
         self.forward, self.groups = forward, groups
         self.step_settings = StepSettings(clip_norm, accumulate, weight_decay, precision)
+        self.objective, self.measured = choose_signal(objective, loss, self.metric)
         self.data = read(data) if refit is None else RefitBatches(read(data), read(refit))
         self.validation = None if validation is None else read(validation)
         self.test = None if test is None else read(test)
-        self.check_every, self.batch_size, self.sparing = check_every, batch_size, sparing
-        self.objective = Objective()
-        if validation is not None and self.metric is not None:
-            self.objective = Objective(
-                self.metric.name, self.metric.direction, "last", self.metric.unit
+        if self.measured is not None:
+            self.data, self.validation, self.test, self.notes = split(
+                self.data, self.validation, self.test
             )
-        self.metrics = {} if test is None else _test_metrics(loss, self.metric)
+        self.check_every, self.batch_size = check_every, batch_size
+        self.metrics = {} if self.test is None else test_metrics(loss, self.metric, self.objective)
         self.presets = choose_presets(steps, protocol, presets, self.objective, lrs=tuple(lrs))
         self.name, self.description = name, description
 
@@ -186,17 +189,37 @@ class ModuleTask(Task):
         """Return the model's loss on a batch."""
         return self.loss(self.output_of(model, batch), target_of(batch))
 
+    def subset(self, share: float) -> ModuleTask:
+        """Return the same task with a fixed random share of its training data."""
+        part = copy.copy(self)
+        part.data = share_of(self.data, share)
+        part.notes = (*self.notes, f"{100 * share:g} % of the training data are used")
+        return part
+
     def is_checkpoint(self, step: int, steps: int) -> bool:
-        """Return whether the validation data is evaluated after this step of a run."""
-        every = self.check_every or max(1, steps // CHECKPOINTS)
-        return step % every == 0 or step == steps
+        """Return whether the held-out data is measured after this step of a run."""
+        return step in checkpoints(steps, self.check_every)
+
+    def held_out(self, run: Run) -> Batches:
+        """Return the data on which the signal of a run is measured."""
+        held = self.test if run.final else self.validation
+        if held is None:
+            raise TaskError("the task has no held-out data")
+        return held
+
+    def sample_size(self, run: Run) -> int | None:
+        """Return the number of examples of one measurement of a run; None for all."""
+        if run.final:
+            return None
+        examples = run.steps * self.step_settings.accumulate * self.data.batch_size
+        return sample_size(examples, len(checkpoints(run.steps, self.check_every)))
 
     def check(self, model: nn.Module, run: Run) -> float:
-        """Return the metric on the validation data, or on the test data in final runs."""
-        held = self.test if run.final else self.validation
-        if self.metric is None or held is None:
-            raise TaskError("the task has no metric or no data to measure it on")
-        return self._means(model, run, held, [self.metric])[0]
+        """Return the signal of a model: on the validation data, in final runs on the test data."""
+        if self.measured is None:
+            raise TaskError("the signal of the task is its training loss")
+        held = self.held_out(run)
+        return self._means(model, run, held, [self.measured], self.sample_size(run))[0]
 
     def measure(self, model: nn.Module, run: Run) -> Metrics:
         """Return the metrics on the test data; empty if the run is not final."""
@@ -206,14 +229,23 @@ class ModuleTask(Task):
         return dict(zip(self.metrics, means, strict=True))
 
     def _means(
-        self, model: nn.Module, run: Run, data: Batches, measures: Sequence[Metric]
+        self,
+        model: nn.Module,
+        run: Run,
+        data: Batches,
+        measures: Sequence[Metric],
+        most: int | None = None,
     ) -> list[float]:
         """Return the mean of each metric over examples, with the model in evaluation mode."""
-        most = run.steps * self.batch_size if self.sparing else None
         was_training = model.training
         model.eval()
         totals, count = [0.0] * len(measures), 0
-        with torch.no_grad(), self.step_settings.autocast(run.device):
+        # Seeded: a DataLoader draws random numbers, and measuring must not change the training.
+        with (
+            torch.no_grad(),
+            seeded(run.seed, run.device),
+            self.step_settings.autocast(run.device),
+        ):
             for batch in data.once(run.device, most):
                 output, target = self.output_of(model, batch), target_of(batch)
                 size = size_of(batch)
@@ -224,13 +256,4 @@ class ModuleTask(Task):
         return [total / count for total in totals]
 
 
-def _test_metrics(loss: Loss, metric: Metric | None) -> dict[str, Metric]:
-    """Return the metrics measured on the test data, by name."""
-    found = {"test loss": Metric("test loss", loss, "", "minimize", secondary=metric is not None)}
-    if metric is not None:
-        name = f"test {metric.name}"
-        found[name] = replace(metric, name=name)
-    return found
-
-
-Task.from_module = staticmethod(checked(ModuleTask, "from_module"))  # type: ignore[assignment]
+Task.from_module = staticmethod(checked(ModuleTask, "from_module", "ModuleTask"))  # type: ignore[assignment]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import itemgetter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,15 @@ from torch import Tensor
 from optsmith._errors import TaskError
 from optsmith.task._base import Run
 from optsmith.task._batch import Batch, is_pair, map_tensors, to_device
-from optsmith.task._source import Position, Prepare, Reader, prepared
+from optsmith.task._source import (
+    Examples,
+    Position,
+    Prepare,
+    Reader,
+    class_labels,
+    prepared,
+    shuffled,
+)
 
 
 class TensorBatches:
@@ -99,12 +108,33 @@ class TensorBatches:
         return gather
 
     def once(self, device: torch.device, most: int | None = None) -> Iterator[Batch]:
-        """Iterate once over the data, or over the first `most` examples."""
-        count = self.count if most is None else min(most, self.count)
-        for start in range(0, count, self.measure_size):
-            piece = slice(start, min(start + self.measure_size, count))
-            rows = map_tensors(itemgetter(piece), self.columns)
+        """Iterate once over the data, or over a fixed random sample of `most` examples."""
+        columns, count, size = self.columns, self.count, self.measure_size
+        if most is not None and most < count:
+            columns, count = self._shuffled, most
+        for start in range(0, count, size):
+            rows = map_tensors(itemgetter(slice(start, min(start + size, count))), columns)
             yield prepared(to_device(rows, device), self.prepare)
+
+    @cached_property
+    def _shuffled(self) -> Batch:
+        """All rows in a fixed random order, so that the first rows are a random sample."""
+        order = shuffled(self.count)
+        return map_tensors(lambda t: t[order.to(t.device)], self.columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_shuffled"}
+
+    def examples(self) -> Examples:
+        """Return the number of rows, and the targets of a pair if they are class indices."""
+        return Examples(
+            self.count, class_labels(self.columns[1]) if is_pair(self.columns) else None
+        )
+
+    def part(self, rows: Tensor, training: bool) -> TensorBatches:
+        """Return a source of some of the rows."""
+        columns = map_tensors(lambda t: t[rows.to(t.device)], self.columns)
+        return TensorBatches(columns, self.batch_size, self.prepare, self.measure_size)
 
 
 class _RowReader:

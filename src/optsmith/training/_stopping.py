@@ -18,8 +18,12 @@ BETWEEN = (0.05, 0.20)
 RISING = 0.75
 """The fraction of these steps in which the moving average must have risen."""
 
-REACHED_BY = 0.10
-"""The fraction of the run after which an accuracy must have reached the threshold."""
+REACHED_BY = {"mean": 0.10, "tail": 0.50, "last": 0.10}
+"""The fraction of the run after which the signal must have been better than the threshold.
+
+A score over the last tenth of a run may be good although the beginning is slow, for example with a
+warm-up.
+"""
 
 NOT_FINITE = "the signal is not finite"
 
@@ -35,8 +39,9 @@ class Stopping:
 
     Attributes:
         objective: The objective; its direction distinguishes losses from accuracies.
-        early: Whether rising losses and accuracies below the threshold are stopped.
-        threshold: Accuracy to reach.
+        early: Whether rising losses are stopped, and accuracies that do not reach the threshold, as
+            in the paper; and, if the score is that of the last tenth, losses that do not either.
+        threshold: The value to reach.
         halving: Whether runs that differ only in their learning rate are halved at each rung.
     """
 
@@ -72,9 +77,9 @@ class Stopping:
             return NOT_FINITE
         if not self.early:
             return ""
-        if self.objective.direction == "minimize":
+        if self.objective.direction == "minimize" and self.objective.over != "tail":
             return self._rising(signal, steps, seen)
-        return self._below(signal, steps)
+        return self._not_reached(signal, steps)
 
     def _rising(self, signal: Sequence[tuple[int, float]], steps: int, seen: int) -> str:
         low, high = (part * steps for part in BETWEEN)
@@ -90,9 +95,11 @@ class Stopping:
         rises = [after > before for before, after in pairwise(averages)]
         return "the loss keeps rising" if sum(rises) > RISING * max(len(rises), 1) else ""
 
-    def _below(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
-        if self.threshold is None or not signal or signal[-1][0] < REACHED_BY * steps:
+    def _not_reached(self, signal: Sequence[tuple[int, float]], steps: int) -> str:
+        part = REACHED_BY[self.objective.over]
+        if self.threshold is None or not signal or signal[-1][0] < part * steps:
             return ""
-        if any(value > self.threshold for _, value in signal):
+        if any(self.objective.better(value, self.threshold) for _, value in signal):
             return ""
-        return f"not above {self.threshold:g} after {REACHED_BY:.0%} of the run"
+        word = "above" if self.objective.direction == "maximize" else "below"
+        return f"not {word} {self.threshold:g} after {part:.0%} of the run"

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from optsmith.rules import Rule
 from optsmith.task import Batch, ModuleTask, Run, Task, TensorBatches, seeded
 from optsmith.training.stacked._copies import Copies
+from optsmith.training.stacked._evaluation import HeldOut
 from optsmith.training.stacked._gradients import feeds
 from optsmith.training.stacked._perceptron import Perceptron
 
@@ -151,6 +152,11 @@ def _compare(task: ModuleTask, seeds: Sequence[int], device: torch.device) -> No
             _must_match(held, list(model.buffers()))
         for matrix, gradient in zip(copies.matrices, gradients, strict=True):
             matrix.sub_(gradient, alpha=LR)
+    if task.measured is not None:
+        run = Run(_DESCENT, LR, 0, 2, device=device)
+        signals = [torch.tensor(task.check(model, run)) for model in models]
+        stacked = HeldOut(task).signals(copies, run)
+        _must_match([torch.tensor(stacked)], [torch.stack(signals)])
 
 
 def _plain_step(task: ModuleTask, model: nn.Module, batch: Batch) -> Tensor:

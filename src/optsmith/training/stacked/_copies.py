@@ -1,8 +1,9 @@
-"""The weights of a stack of model copies, and their gradients."""
+"""The weights of a stack of model copies, with their gradients and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -96,6 +97,14 @@ class Copies:
             for c in self.columns
         ]
         return losses, together
+
+    def outputs(self, inputs: Tensor, rows: slice) -> Any:
+        """Return the outputs of some copies for the same inputs, in evaluation mode."""
+        weights, buffers = (
+            {name: tensor[rows] for name, tensor in tensors.items()}
+            for tensors in (self.weights, self.buffers)
+        )
+        return self._gradients.outputs(weights, buffers, inputs)
 
     @torch.no_grad()
     def model(self, row: int) -> nn.Module:

@@ -1,4 +1,4 @@
-"""The interface of methods that compute the gradients of all copies of a stack."""
+"""The interface of methods that compute outputs and gradients of all copies of a stack."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +55,7 @@ Weights = dict[str, Tensor]
 
 
 class Gradients(ABC):
-    """Computes the losses and gradients of all copies of one module.
+    """Computes the losses, gradients and outputs of all copies of one module.
 
     The results equal those of autograd for each copy alone, up to rounding; `check_stack` verifies
     this before a stack is used.
@@ -73,3 +74,7 @@ class Gradients(ABC):
 
         Buffers such as running means are updated in place.
         """
+
+    @abstractmethod
+    def outputs(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Any:
+        """Return the outputs of all copies for the same inputs, in evaluation mode."""

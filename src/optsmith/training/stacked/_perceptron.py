@@ -87,6 +87,23 @@ class Perceptron(Gradients):
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the loss of each copy, and the gradients of the weights."""
         gradients: Weights = {}
+        values, backs = self._forward(weights, gradients, feed)
+        losses, slopes = self._slopes(values, feed)
+        for back in reversed(backs):
+            slopes = back(slopes)
+        return losses, [gradients[name] for name in weights]
+
+    @torch.no_grad()
+    def outputs(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Tensor:
+        """Return the outputs of all copies for the same inputs."""
+        copies = (len(next(iter(weights.values()))),)
+        feed = Feed(copies, inputs.unsqueeze(0), inputs)  # the forward pass needs no targets
+        return self._forward(weights, {}, feed)[0].transpose(1, 2)
+
+    def _forward(
+        self, weights: Weights, gradients: Weights, feed: Feed
+    ) -> tuple[Tensor, list[Back]]:
+        """Return the outputs (copy, output, example), and the backward functions of the layers."""
         backs: list[Back] = []
         values = feed.inputs  # the first layer reads them from the feed
         for place, (name, layer) in enumerate(self._layers):
@@ -97,10 +114,7 @@ class Perceptron(Gradients):
             else:
                 values, back = _elementwise(layer, values)
                 backs.append(back)
-        losses, slopes = self._slopes(values, feed)
-        for back in reversed(backs):
-            slopes = back(slopes)
-        return losses, [gradients[name] for name in weights]
+        return values, backs
 
 
 class _Linear:

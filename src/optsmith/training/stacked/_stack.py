@@ -14,6 +14,7 @@ from optsmith.task import Metrics, ModuleTask, Run, TensorBatches
 from optsmith.training._plain import LOOK, Trace
 from optsmith.training._stopping import WORSE_HALF, Stopping
 from optsmith.training.stacked._copies import Copies
+from optsmith.training.stacked._evaluation import HeldOut
 from optsmith.training.stacked._gradients import Feed, feeds
 from optsmith.training.stacked._rows import RowOptimizer
 
@@ -139,6 +140,7 @@ class _StackTraining:
     def __init__(self, task: ModuleTask, runs: Sequence[Run], stopping: Stopping) -> None:
         self.task, self.stopping = task, stopping
         self.steps = runs[0].steps
+        self.held_out = None if task.measured is None else HeldOut(task)
         order = arranged(runs)
         self.stack = Stack(task, [runs[i] for i in order])
         sizes = self.stack.state_bytes()
@@ -177,11 +179,10 @@ class _StackTraining:
         self.traces[one.place] = Trace(one.signal, why, metrics, one.seconds, one.state_bytes)
 
     def _signal(self, step: int, losses: Tensor) -> None:
-        if self.task.validation is None:
+        if self.held_out is None:
             self._fresh.append((step, losses))
         elif self.task.is_checkpoint(step, self.steps):
-            model = self.stack.copies.model
-            values = [self.task.check(model(i), r.run) for i, r in enumerate(self.tracked)]
+            values = self.held_out.signals(self.stack.copies, self.tracked[0].run)
             self._fresh.append((step, values))
 
     def _read(self) -> None:

@@ -46,3 +46,11 @@ class Vmapped(Gradients):
         losses = self._losses(outputs, feed)
         # Copies are independent, so the gradient of the sum is that of each loss.
         return losses.detach(), list(torch.autograd.grad(losses.sum(), list(weights.values())))
+
+    @torch.no_grad()
+    def outputs(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Any:
+        """Return the outputs of all copies for the same inputs, in evaluation mode."""
+        self.module.eval()
+        outputs = self._shared(weights, buffers, inputs)
+        self.module.train()
+        return outputs
