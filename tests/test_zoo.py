@@ -34,7 +34,7 @@ PUBLISHED = {
 }
 OTHERS = {
     *(f"{kind}-{decay}" for kind in ("powersign", "addsign") for decay in ("ld", "cd")),
-    *("sgd", "momentum", "nesterov", "adam", "rmsprop", "lion"),
+    *("sgd", "momentum", "nesterov", "adam", "rmsprop", "lion", "signsgd", "signum"),
 }
 
 

@@ -35,6 +35,7 @@ class ZooEntry:
 _PAPER = "Efficient Non-Parametric Optimizer Search for Diverse Tasks (NeurIPS 2022)"
 _NOS = "Neural Optimizer Search with Reinforcement Learning (ICML 2017)"
 _LION = "Symbolic Discovery of Optimization Algorithms (NeurIPS 2023)"
+_SIGN = "signSGD: Compressed Optimisation for Non-Convex Problems (ICML 2018)"
 
 _ASCENT = (
     "found on adversarial attacks; ascends as written, x + lr*rule: on resnet4b at 2/255, 20 steps"
@@ -85,6 +86,10 @@ _TABLE = {
         ("nesterov", "g + 0.9*m1", "SGD(lr, momentum=0.9, nesterov=True)"),
         ("adam", "Adam", "Adam(0.003*lr): the input includes its scale"),
         ("rmsprop", "RMSprop", "RMSprop(0.03*lr): the input includes its scale"),
+    ),
+    _SIGN: (
+        ("signsgd", "sign(g)", "signSGD"),
+        ("signum", "sign(m1)", "signSGD with momentum"),
     ),
     _LION: (
         (

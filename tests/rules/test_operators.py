@@ -41,10 +41,10 @@ def assert_same(actual, expected, rtol=1e-12):
 def test_the_papers_operators_are_all_there():
     assert [o.name for o in UNARY] == ["neg", "exp", "log", "sqrt", "clip", "drop", "sign"]
     assert [o.name for o in BINARY] == ["add", "sub", "mul", "div", "pow"]
-    assert {o.name for o in INPUTS} == {*reference.GRADIENTS, *reference.TIMES, "1", "2"}
+    assert {o.name for o in INPUTS} == {*reference.GRADIENTS, *reference.TIMES, "1", "2"} - {"wc"}
     assert (len(UNARY), len(BINARY), len(INPUTS), len(set(PAPER))) == (7, 5, 15, 27)
     assert [{o.arity for o in kind} for kind in (UNARY, BINARY, INPUTS)] == [{1}, {2}, {0}]
-    assert set(operators) == {o.name for o in PAPER} - {"1", "2"} | {"abs"}
+    assert set(operators) == {o.name for o in PAPER} - {"1", "2"} | {"abs", "wc"}
 
 
 @pytest.mark.parametrize("name", [*reference.GRADIENTS, *reference.TIMES, "1", "2", "0.25", "1e-9"])
@@ -79,6 +79,7 @@ def test_binary(name, right):
         " m3(0.9)",
         " cd(2)",
         " rd(3)",
+        " wc(0.5)",
         " clip(g, 0.5)",
         " RMSprop(1)",
         "\n    Adam(1, 0.5, 0.9, 0.001)",
@@ -346,7 +347,7 @@ COPIES = {
 @pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)
 def test_copies_are_equal(duplicate):
     variants = (operators["drop"].variant(0.3), operators["Adam"].variant(eps=0.5), number(0.125))
-    for operator in (*PAPER, operators["abs"], *variants):
+    for operator in (*PAPER, operators["abs"], operators["wc"], *variants):
         twin = duplicate(operator)
         assert twin == operator
         assert hash(twin) == hash(operator)

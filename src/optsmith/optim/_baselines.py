@@ -1,65 +1,27 @@
-"""Baselines: torch's optimizers, PGD and APGD, with learning-rate schedules."""
+"""Baselines: published optimizers with learning-rate schedules."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
-from torch.optim import SGD, Adam, AdamW, Optimizer, RMSprop
+from torch.optim import Optimizer
 
 from optsmith._errors import TaskError
 from optsmith._registry import did_you_mean
-from optsmith.optim._muon import MuonWithAdamW, check_muon
-from optsmith.optim._roles import Parameters, parameters_of
-from optsmith.optim._sign import SignDescent
+from optsmith.optim._known import KNOWN, PGD, KnownOptimizer, ScaledRule, find_optimizer
+from optsmith.optim._roles import Parameters
+from optsmith.optim._schedules import SCHEDULES, Schedule, apply_schedule, lambda_lr
 from optsmith.rules import Rule
 
 _TORCH = "torch:"
-PGD = "pgd"
-"""Projected gradient descent, the baseline of attack tasks, which apply the projection."""
-
 APGD = "apgd"
 """Auto-PGD, implemented by attack tasks because it needs the loss per image."""
 
 ADAPTIVE = "adaptive"
 """The schedule of `apgd`, which adapts its step sizes and has no learning rate."""
 
-MUON = "muon"
-"""Muon for hidden matrices and AdamW for other parameters; requires the parameters' roles."""
-
-_OPTIMIZERS: dict[str, tuple[type[Optimizer], dict[str, Any]]] = {
-    "sgd": (SGD, {}),
-    "momentum": (SGD, {"momentum": 0.9}),
-    "nesterov": (SGD, {"momentum": 0.9, "nesterov": True}),
-    "adam": (Adam, {}),
-    "adamw": (AdamW, {}),
-    "rmsprop": (RMSprop, {}),
-    PGD: (SignDescent, {}),
-    MUON: (MuonWithAdamW, {}),
-}
-
-# The decays of rules, as functions of tau = t/(T + 1), so that baselines can decay as rules do.
-_SCHEDULES: dict[str, Callable[[float], float]] = {
-    "constant": lambda tau: 1.0,
-    "linear": lambda tau: 1.0 - tau,
-    "cosine": lambda tau: 0.5 * (1.0 + math.cos(math.pi * tau)),
-}
-
-# Equivalent rules, with the factor between learning rates, because the inputs `Adam` and `RMSprop`
-# include a scale.
-_AS_RULES: dict[str, tuple[str, float]] = {
-    "sgd": ("g", 1.0),
-    "momentum": ("m1", 1.0),
-    "nesterov": ("g + 0.9*m1", 1.0),
-    "adam": ("Adam", 1 / 3e-3),
-    "adamw": ("Adam", 1 / 3e-3),
-    "rmsprop": ("RMSprop", 1 / 3e-2),
-    PGD: ("sign(g)", 1.0),
-}
-_DECAYS = {"constant": "1", "linear": "ld", "cosine": "cd"}
-_WEIGHT_DECAY = {"adamw": 0.01}  # torch's default, decoupled
+_STEADY = {"warmup": "constant", "warmup-cosine": "cosine"}  # schedules without their warm-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +45,12 @@ class RuleForm:
 class Baseline:
     """A known optimizer with a learning-rate schedule.
 
-    Its text is, for example, `torch:adam+cosine`, `pgd+cosine` or `apgd`.
+    Its text is, for example, `torch:adam+cosine`, `optsmith:lion+warmup-cosine`, `pgd` or `apgd`.
 
     Attributes:
-        optimizer: A name such as `adam`.
-        schedule: `constant`, `linear` or `cosine`; `adaptive` for `apgd` only.
+        optimizer: A name such as `adam` for torch's optimizers and `optsmith:lion` for others.
+        schedule: `constant`, `linear`, `cosine` or `warmup-cosine`; `warmup` for Schedule-Free;
+            `adaptive` for `apgd` only.
     """
 
     optimizer: str
@@ -97,21 +60,22 @@ class Baseline:
     def parse(cls, text: str) -> Baseline:
         """Return the baseline of a text such as `torch:adam`, `torch:adam+linear` or `pgd`.
 
+        The optimizer need not be installed: see `missing`.
+
         Raises:
             TaskError: The optimizer or the schedule is unknown.
         """
         if text == APGD:
             return cls(APGD, ADAPTIVE)
-        optimizer, _, schedule = text.removeprefix(_TORCH).partition("+")
-        if optimizer == APGD:
+        name, _, schedule = text.partition("+")
+        if name.removeprefix(_TORCH) == APGD:
             raise TaskError(f'"{text}" must be "apgd": it adapts its own step sizes')
-        for name, known in ((optimizer, _OPTIMIZERS), (schedule or "constant", _SCHEDULES)):
-            if name not in known:
-                hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
-                raise TaskError(f'there is no baseline "{text}": "{name}" is unknown{hint}')
-        if optimizer == MUON:
-            check_muon()
-        return cls(optimizer, schedule or "constant")
+        optimizer, schedule = find_optimizer(name), schedule or "constant"
+        if optimizer is None:
+            raise _unknown(text, name.removeprefix(_TORCH), KNOWN)
+        if schedule not in KNOWN[optimizer].schedules:
+            raise _unknown(text, schedule, KNOWN[optimizer].schedules)
+        return cls(optimizer, schedule)
 
     def build(self, params: Parameters, lr: float, total_steps: int) -> Optimizer:
         """Return the optimizer, whose steps apply the schedule.
@@ -122,67 +86,105 @@ class Baseline:
             total_steps: Number of steps in the run.
 
         Raises:
-            TaskError: The baseline is `torch:muon` and `params` has no roles (those of a module, or
-                groups with a `role`), or it is `apgd`, which is not an optimizer.
+            TaskError: The optimizer is not installed; it requires the model (Muon, Schedule-Free)
+                and `params` has neither a model nor groups with a `role`; or it is `apgd`, which is
+                not an optimizer.
         """
         if not self.has_lr:
             raise TaskError(f"{self} is not an optimizer: only attack tasks run it")
-        kind, settings = _OPTIMIZERS[self.optimizer]
-        given = params if self.optimizer == MUON else parameters_of(params)
-        optimizer = kind(given, lr=lr, **settings)  # type: ignore[arg-type, call-arg]
+        self.check()
+        optimizer = self.known.build(params, lr, str(self))
         if self.schedule != "constant":
-            _schedule(optimizer, _SCHEDULES[self.schedule], total_steps)
+            apply_schedule(optimizer, self._schedule, total_steps)
         return optimizer
+
+    @property
+    def known(self) -> KnownOptimizer:
+        """The optimizer's entry in the table; `apgd` has none."""
+        return KNOWN[self.optimizer]
+
+    @property
+    def _schedule(self) -> Schedule:
+        return SCHEDULES[self.schedule]
 
     @property
     def has_lr(self) -> bool:
         """Whether there is a learning rate to tune."""
         return self.schedule != ADAPTIVE
 
+    @property
+    def missing(self) -> str:
+        """Why the optimizer is not available and what to install; empty if it is."""
+        return self.known.missing() if self.has_lr else ""
+
+    def check(self) -> None:
+        """Check that the optimizer is installed.
+
+        Raises:
+            TaskError: It is not.
+        """
+        if self.missing:
+            raise TaskError(f"{self} is not available: {self.missing}")
+
     def as_rule(self) -> RuleForm | None:
         """Return the equivalent rule (up to rounding), or None if there is none."""
-        if self.optimizer not in _AS_RULES:
+        return self._form(self.known.rule) if self.has_lr else None
+
+    def sized_like(self) -> RuleForm | None:
+        """Return a rule by whose updates the learning rate is placed, or None if there is none.
+
+        It is the equivalent rule, or that of an optimizer with updates of about the same size. It
+        has no warm-up, in which updates are smaller than in the rest of the run.
+        """
+        if not self.has_lr:
             return None
-        text, scale = _AS_RULES[self.optimizer]
-        decay = _DECAYS[self.schedule]
+        steady = Baseline(self.optimizer, _STEADY.get(self.schedule, self.schedule))
+        return steady._form(self.known.rule or self.known.like)
+
+    def _form(self, scaled: ScaledRule | None) -> RuleForm | None:
+        decay = self._schedule.decay
+        if scaled is None or not decay:
+            return None
+        text, scale = scaled
         whole = text if self.schedule == "constant" else f"{decay}*({text})"
-        weight_decay = _WEIGHT_DECAY.get(self.optimizer, 0.0)
+        weight_decay = self.known.settings.get("weight_decay", 0.0)
         return RuleForm(Rule.parse(whole), scale, weight_decay, Rule.parse(decay))
+
+    def describe(self) -> str:
+        """Return a description such as `Adam, cosine decay to 0`."""
+        if not self.has_lr:
+            return "APGD, which adapts its own step sizes"
+        return f"{self.known.title}, {self._schedule.words}"
+
+    def torch_call(self, lr: float) -> str:
+        """Return Python code that constructs the optimizer for `model`, without its schedule.
+
+        It uses the module of `known.path`: `torch.optim.AdamW(model.parameters(), lr=0.001)`.
+        """
+        given = "model" if self.known.takes_model else "model.parameters()"
+        settings = {"lr": lr, **self.known.settings}
+        words = [given, *(f"{key}={value!r}" for key, value in settings.items())]
+        return f"{self.known.path}({', '.join(words)})"
+
+    def scheduler_call(self) -> str:
+        """Return Python code that constructs the scheduler of `optimizer`; empty if constant.
+
+        It uses `math`, `torch` and a variable `total_steps`; its `step` follows each step of the
+        optimizer.
+        """
+        return lambda_lr(self._schedule)
 
     def __str__(self) -> str:
         suffix = "" if self.schedule in ("constant", ADAPTIVE) else f"+{self.schedule}"
-        return f"{'' if self.optimizer in (PGD, APGD) else _TORCH}{self.optimizer}{suffix}"
+        bare = ":" in self.optimizer or self.optimizer in (PGD, APGD)
+        return f"{'' if bare else _TORCH}{self.optimizer}{suffix}"
+
+
+def _unknown(text: str, wrong: str, known: Iterable[str]) -> TaskError:
+    hint = did_you_mean(wrong, known) or f"; known: {', '.join(known)}"
+    return TaskError(f'there is no baseline "{text}": "{wrong}" is unknown{hint}')
 
 
 def is_baseline(text: str) -> bool:
-    """Return whether the text of a recipe names a baseline."""
-    return text.startswith(_TORCH) or text.partition("+")[0].strip() in (PGD, APGD)
-
-
-def with_schedules(*optimizers: str) -> Mapping[str, Baseline]:
-    """Return the baselines of these optimizers with every schedule, by name."""
-    every = [Baseline(optimizer, schedule) for optimizer in optimizers for schedule in _SCHEDULES]
-    return {str(baseline): baseline for baseline in every}
-
-
-def _schedule(optimizer: Optimizer, factor: Callable[[float], float], total_steps: int) -> None:
-    """Set the learning rate before each step.
-
-    The number of steps is stored in the parameter groups as `t`, so it is part of `state_dict`.
-    """
-    for group in optimizer.param_groups:
-        group["t"] = 0
-
-    def advance(optimizer: Optimizer, *_: Any) -> None:
-        for group in optimizer.param_groups:
-            group["t"] = group.get("t", 0) + 1
-            initial = group.setdefault("initial_lr", group["lr"])
-            group["lr"] = initial * factor(min(group["t"], total_steps) / (total_steps + 1))
-
-    optimizer.register_step_pre_hook(advance)
-
-
-_BASELINES = [name for name in _OPTIMIZERS if name not in (PGD, MUON)]
-
-baselines: Mapping[str, Baseline] = with_schedules(*_BASELINES)
-"""Baselines of training tasks by name: torch's optimizers, each with every schedule."""
+    """Return whether the text of a recipe names a baseline; the text of a rule has no colon."""
+    return ":" in text or text.partition("+")[0].strip() in (PGD, APGD)

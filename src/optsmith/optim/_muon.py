@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn, optim
 from torch.optim import AdamW, Optimizer
 
-from optsmith._errors import TaskError
 from optsmith.optim._roles import HIDDEN, Group, Parameters, role_groups
 
 NAME = "torch:muon"
@@ -18,17 +17,11 @@ WEIGHT_DECAY = 0.01
 """Decoupled, as in torch's AdamW."""
 
 
-def check_muon() -> None:
-    """Check that torch has Muon.
-
-    Raises:
-        TaskError: The installed torch has no Muon.
-    """
-    if not hasattr(optim, "Muon"):
-        raise TaskError(
-            f"{NAME} requires torch.optim.Muon (torch 2.9 or later); the installed version is"
-            f" {torch.__version__}"
-        )
+def missing_muon() -> str:
+    """Return why Muon is not available; empty if it is."""
+    if hasattr(optim, "Muon"):
+        return ""
+    return f"it requires torch 2.9 or later, and the installed version is {torch.__version__}"
 
 
 class MuonWithAdamW(Optimizer):
@@ -44,11 +37,10 @@ class MuonWithAdamW(Optimizer):
         weight_decay: Decoupled weight decay.
 
     Raises:
-        TaskError: `params` has no roles, or the installed torch has no Muon.
+        TaskError: `params` has no roles.
     """
 
     def __init__(self, params: Parameters, lr: float, weight_decay: float = WEIGHT_DECAY) -> None:
-        check_muon()
         self._make_parts()
         defaults = {"lr": lr, "weight_decay": weight_decay}
         super().__init__(role_groups(params, NAME), defaults)

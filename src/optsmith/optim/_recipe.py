@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -19,14 +21,23 @@ def parse_recipe(text: str) -> Recipe:
     """Return the recipe of a text: a rule, a name in the zoo, or a baseline such as `torch:adam`.
 
     Raises:
-        OptsmithError: The text is not a recipe.
+        OptsmithError: The text is not a recipe, or the baseline is not installed.
     """
-    return Baseline.parse(text) if is_baseline(text) else named_rule(text)
+    if not is_baseline(text):
+        return named_rule(text)
+    baseline = Baseline.parse(text)
+    baseline.check()
+    return baseline
 
 
 def form_of(recipe: Recipe) -> RuleForm | None:
     """Return a recipe as a rule, or None for a baseline that has no equivalent rule."""
     return recipe.as_rule() if isinstance(recipe, Baseline) else RuleForm(recipe)
+
+
+def size_form(recipe: Recipe) -> RuleForm | None:
+    """Return a rule with updates of about the same size as the recipe's, if there is one."""
+    return recipe.sized_like() if isinstance(recipe, Baseline) else RuleForm(recipe)
 
 
 def has_lr(recipe: Recipe) -> bool:
@@ -57,9 +68,12 @@ def build(
 def state_bytes(optimizer: Optimizer) -> float:
     """Return the bytes of optimizer state per parameter."""
     count = sum(p.numel() for group in optimizer.param_groups for p in group["params"])
-    tensors = (
-        value for state in optimizer.state.values() for value in state.values()
-        if isinstance(value, Tensor) and value.ndim
-    )  # fmt: skip
-    total = sum(int(tensor.nbytes) for tensor in tensors)
+    total = sum(_bytes(value) for state in optimizer.state.values() for value in state.values())
     return float(total / max(count, 1))
+
+
+def _bytes(value: Any) -> int:
+    """Return the bytes of a tensor with dimensions, or of a list of tensors such as SOAP's."""
+    if isinstance(value, list | tuple):
+        return sum(map(_bytes, value))
+    return int(value.nbytes) if isinstance(value, Tensor) and value.ndim else 0

@@ -25,6 +25,7 @@ from optsmith.rules._catalogue import (
 from optsmith.rules._noise import hashed, noise_source, stream_key, uniform
 from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, SUM, fold, to_text
 from optsmith.rules._rule import Rule
+from optsmith.rules._structure import structure
 from optsmith.rules._verify import verify
 from optsmith.rules._whole import OverCopies, Whole, WholeState, init_copies
 
@@ -60,6 +61,7 @@ __all__ = [
     "number",
     "operators",
     "stream_key",
+    "structure",
     "to_text",
     "uniform",
     "verify",

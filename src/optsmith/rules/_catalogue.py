@@ -1,4 +1,4 @@
-"""The operators that come with the package: the paper's 27, and `abs`."""
+"""The operators that come with the package: the paper's 27, `abs` and `wc`."""
 
 from __future__ import annotations
 
@@ -187,6 +187,12 @@ _decay(
     "cd", "cosine decay over the run, from 1 to 0", functions.cosine_decay, Parameter("n", 0.5, 0.0)
 )
 _decay("rd", "cosine decay with restarts", functions.restart_decay, Parameter("n", 20.0, 0.0))
+_decay(
+    "wc",
+    "warm-up from 0 to 1, then cosine decay to 0",
+    functions.warmup_cosine,
+    Parameter("warmup", 0.1, 0.0, 1.0),
+)
 
 UNARY = tuple(operators[n] for n in ("neg", "exp", "log", "sqrt", "clip", "drop", "sign"))
 BINARY = tuple(operators[n] for n in ("add", "sub", "mul", "div", "pow"))

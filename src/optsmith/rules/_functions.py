@@ -153,5 +153,11 @@ def cosine_decay(tau: Tensor, n: float) -> Tensor:
     return 0.5 * (1 + (2 * math.pi * n * tau).cos())
 
 
+def warmup_cosine(tau: Tensor, warmup: float) -> Tensor:
+    """Return a linear rise from 0 to 1 at `warmup`, then a cosine decay to 0."""
+    fall = 0.5 * (1 + (math.pi * (tau - warmup) / (1 - warmup)).cos())
+    return (tau / warmup).where(tau < warmup, fall)
+
+
 def restart_decay(tau: Tensor, n: float) -> Tensor:
     return 0.5 * (1 + (math.pi * ((n * tau) % 1)).cos())

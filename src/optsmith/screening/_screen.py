@@ -13,6 +13,7 @@ import torch
 from optsmith.rules import Rule
 from optsmith.screening._fingerprint import Array, fingerprints
 from optsmith.screening._history import COLUMNS, history
+from optsmith.screening._limits import state_bytes_of, step_cost_of
 from optsmith.screening._probe import Probe
 from optsmith.screening._trajectory import Trajectory, gaussian
 
@@ -50,11 +51,17 @@ class Screen:
         descent: Threshold for the mean cosine of the descent test; None disables the test.
         trajectory: Threshold for the smallest cosine of the trajectory test; None disables it.
         seed: Seed of the gradients of both tests. Fingerprints do not depend on it.
+        max_state_bytes: Largest number of bytes of optimizer state per parameter, in single
+            precision; None: no limit.
+        max_step_cost: Largest cost of a step as a multiple of Adam's, by the model of
+            `step_cost_of`; None: no limit.
     """
 
     descent: float | None = 0.15
     trajectory: float | None = 0.05
     seed: int = 0
+    max_state_bytes: float | None = None
+    max_step_cost: float | None = None
 
     @classmethod
     def paper(cls, seed: int = 0) -> Screen:
@@ -67,13 +74,21 @@ class Screen:
         with np.errstate(all="ignore"):
             recorded, descent, small = probe.run(rule)
             codes = fingerprints(recorded)
-            reason = _malformed(recorded)
+            reason = _malformed(recorded) or self._exceeds(rule)
             if reason:
                 return Screening(False, reason, math.nan, math.nan, *codes)
             cosine = float(_cosines(descent.reshape(25, 25), descent_gradients).mean())
             smallest = float(_cosines(small, small_gradients).min())
         reason = self._refuse(cosine, smallest)
         return Screening(not reason, reason, cosine, smallest, *codes)
+
+    def _exceeds(self, rule: Rule) -> str:
+        """Return which limit a rule exceeds, or ""."""
+        if self.max_state_bytes is not None and state_bytes_of(rule) > self.max_state_bytes:
+            return "has too much state"
+        if self.max_step_cost is not None and step_cost_of(rule) > self.max_step_cost:
+            return "has too costly a step"
+        return ""
 
     def _refuse(self, cosine: float, along: float) -> str:
         # `not >` instead of `<=`, so that NaN fails.
