@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -29,6 +30,12 @@ def damaged(what: str, problem: str) -> StudyError:
     return StudyError(
         f"{what} is damaged: {problem}; restore the study from a backup, or give another --study"
     )
+
+
+def plain(value: Any) -> Any:
+    """Return dataclasses and containers as plain data; numbers that are not finite are None."""
+    # Through text, because the encoder is fast and curves are long.
+    return json.loads(json.dumps(value, default=asdict), parse_constant=lambda _: None)
 
 
 def read(kind: type[T], data: Any, what: str, **given: Any) -> T:
@@ -92,7 +99,7 @@ def _reader(hint: Any) -> Reader:
     if hint in _KINDS:
         return _plain(hint)
     if origin in (Union, UnionType):
-        return _optional(*(a for a in arguments if a is not NoneType))
+        return _union([_reader(a) for a in arguments if a is not NoneType], NoneType in arguments)
     if origin is Literal:
         return _choice({value: value for value in arguments})
     if origin is tuple:
@@ -124,9 +131,18 @@ def _plain(kind: type) -> Reader:
     return reader
 
 
-def _optional(hint: Any) -> Reader:
-    reader = _reader(hint)
-    return lambda value: None if value is None else reader(value)
+def _union(readers: list[Reader], optional: bool) -> Reader:
+    def reader(value: Any) -> Any:
+        if value is None and optional:
+            return None
+        for first in readers[:-1]:
+            try:
+                return first(value)
+            except _Mismatch:
+                continue
+        return readers[-1](value)
+
+    return reader
 
 
 def _choice(values: Mapping[str, Any]) -> Reader:

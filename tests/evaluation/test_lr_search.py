@@ -13,7 +13,7 @@ from optsmith.evaluation import evaluate_recipe
 from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._requests import serve
 from optsmith.evaluation._size import unit_lr
-from optsmith.optim import baselines, parse_recipe
+from optsmith.optim import classic, parse_recipe
 from optsmith.training import Stacking, Trace, train_once
 from optsmith.training._race import race
 from optsmith.training._stopping import Stopping
@@ -58,7 +58,7 @@ def test_baselines_are_placed_as_the_same_rules_are(name):
     rule, scale = {
         "adam": ("Adam", 3e-3), "rmsprop": ("RMSprop", 3e-2), "nesterov": ("g + 0.9*m1", 1.0),
     }[name]  # fmt: skip
-    units = [unit_lr(line(), r, AUTO, CPU) for r in (Rule.parse(rule), baselines[f"torch:{name}"])]
+    units = [unit_lr(line(), r, AUTO, CPU) for r in (Rule.parse(rule), classic[f"torch:{name}"])]
     assert units[0] * scale == pytest.approx(units[1])
 
 

@@ -73,6 +73,26 @@ def test_an_error_is_a_lost_job_with_one_line(error, message):
     assert lost.seconds >= 0
 
 
+def test_a_lost_job_has_the_traceback_of_its_error():
+    with InProcess() as executor:
+        executor.start(worker_jobs.raise_error, None)
+        executor.submit("key", ValueError("bad"))
+        [(_, lost)] = executor.wait()
+    assert lost.traceback.startswith("Traceback (most recent call last):\n")
+    assert "worker_jobs.py" in lost.traceback.splitlines()[1]
+    assert lost.traceback.endswith("ValueError: bad")
+    assert not lost.is_machine
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA out of memory. Tried to")])
+def test_a_lack_of_memory_is_told_apart(error):
+    with InProcess() as executor:
+        executor.start(worker_jobs.raise_error, None)
+        executor.submit("key", error)
+        [(_, lost)] = executor.wait()
+    assert (lost.reason, lost.is_machine, lost.traceback) == ("out_of_memory", True, "")
+
+
 def test_an_interrupt_is_not_a_lost_job():
     with InProcess() as executor:
         executor.start(worker_jobs.raise_error, None)

@@ -13,6 +13,7 @@ import pytest
 from store_samples import large_data, sample, varied
 
 from optsmith._errors import StudyError
+from optsmith.storage._mark import SCHEMA
 from optsmith.storage._store import Record, Store, list_studies
 
 
@@ -66,13 +67,13 @@ def test_a_record_is_one_trial_that_optuna_understands(storage):
     assert best.duration.total_seconds() == pytest.approx(1.5, abs=1e-3)
 
 
-def test_the_first_of_the_same_candidate_and_fidelity_counts(storage):
+def test_the_last_of_the_same_candidate_and_fidelity_counts(storage):
     with Store.open(storage, "twice") as store:
         for record in (sample(1, score=0.5), sample(0), sample(1, score=0.1)):
             store.add(record)
         store.add(sample(1, fidelity=0.3, score=7.0))
         assert [(r.candidate, r.fidelity, r.score) for r in store.records()] == [
-            ("0:1", 1.0, 0.5),
+            ("0:1", 1.0, 0.1),
             ("0:0", 1.0, 1.0),
             ("0:1", 0.3, 7.0),
         ]
@@ -140,12 +141,12 @@ def test_what_json_cannot_hold_is_refused_and_ends_nothing(storage):
 
 def test_attributes(storage):
     with Store.open(storage, "attributes") as store:
-        assert store.attrs == {"optsmith:schema": 2}
+        assert store.attrs == {"optsmith:schema": SCHEMA}
         store.set_attr("settings", {"seed": 1, "spread": math.nan})
         store.set_attr("settings", {"seed": 2, "spread": math.nan})
         store.attrs["settings"] = "a copy"
     with Store.open(storage, "attributes", read_only=True) as store:
-        assert store.attrs == {"optsmith:schema": 2, "settings": {"seed": 2, "spread": None}}
+        assert store.attrs == {"optsmith:schema": SCHEMA, "settings": {"seed": 2, "spread": None}}
 
 
 def test_an_attribute_is_written_after_the_records_before_it(storage, monkeypatch):
@@ -236,9 +237,10 @@ def test_directions_must_agree(storage):
 
 def test_a_newer_schema_is_refused(storage):
     with Store.open(storage, "newer") as store:
-        store.set_attr("optsmith:schema", 3)
+        store.set_attr("optsmith:schema", SCHEMA + 1)
+    says = rf"newer Optsmith \(schema {SCHEMA + 1}, here {SCHEMA}\)"
     for options in ({}, {"read_only": True}):
-        with pytest.raises(StudyError, match=r"newer Optsmith \(schema 3, here 2\)"):
+        with pytest.raises(StudyError, match=says):
             Store.open(storage, "newer", **options)
 
 

@@ -14,6 +14,7 @@ import pytest
 from store_samples import sample
 
 from optsmith._errors import StudyError
+from optsmith.storage._mark import SCHEMA
 from optsmith.storage._store import Store, list_studies
 
 resource = pytest.importorskip("resource", reason="file size limits are a thing of Unix")
@@ -164,7 +165,7 @@ def test_reading_after_a_kill_within_a_transaction(tmp_path):
     assert (tmp_path / "s.db-journal").exists()
     with Store.open(url, "s", read_only=True) as reader:
         assert reader.records() == [sample(0)]
-        assert reader.attrs == {"optsmith:schema": 2}
+        assert reader.attrs == {"optsmith:schema": SCHEMA}
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write all")

@@ -16,6 +16,7 @@ from optuna.storages.journal import JournalFileBackend, JournalStorage
 from store_samples import ONLY_THE_STORE, sample, varied
 
 from optsmith._errors import StudyError
+from optsmith.storage._mark import SCHEMA
 from optsmith.storage._store import Store, list_studies
 
 
@@ -66,7 +67,7 @@ def test_cut_at_every_byte_of_a_new_journal(tmp_path):
             store.add(sample(0))
         with Store.open(path, "s", create=False) as store:
             assert store.records() == [sample(0)]
-            assert store.attrs == {"optsmith:schema": 2}
+            assert store.attrs == {"optsmith:schema": SCHEMA}
 
 
 def test_a_last_line_of_rubbish_is_cut_before_something_is_written(tmp_path):
@@ -256,7 +257,7 @@ def test_a_study_of_the_first_schema_is_refused_and_says_what_to_do(tmp_path, op
     with pytest.raises(StudyError) as caught:
         Store.open(tmp_path, "old", **options)
     assert str(caught.value) == (
-        'study "old" was made by an older Optsmith (schema 1, here 2): read it with the version'
+        'study "old" was made by an older Optsmith (schema 1, here 3): read it with the version'
         " that made it, or choose another --study"
     )
     assert path.read_bytes() == before

@@ -15,6 +15,7 @@ import sqlalchemy
 from store_samples import large_data, sample, varied
 
 from optsmith._errors import StudyError
+from optsmith.storage._mark import SCHEMA
 from optsmith.storage._store import Store, list_studies
 
 PHRASE = "ti/ger @lily"
@@ -108,7 +109,7 @@ def test_records_and_attributes(server):
     with Store.open(server.url.replace("postgresql", "postgres"), "round", read_only=True) as store:
         assert store.records()[:-1] == records[::-1]
         assert store.records()[-1].data == large_data()
-        assert store.attrs == {"optsmith:schema": 2, "settings": {"seed": 1}}
+        assert store.attrs == {"optsmith:schema": SCHEMA, "settings": {"seed": 1}}
         assert store.direction == "maximize"
         assert QUOTED not in repr(store) + store.location
     assert "round" in list_studies(server.url)

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from optsmith._errors import OptsmithError
 from optsmith.evaluation._evaluation import Evaluation, Status, mean_and_spread
+from optsmith.evaluation._paired import (
+    Paired,
+    compare_evaluations,
+    compare_paired,
+    on_common_seeds,
+)
+from optsmith.evaluation._sentences import Measured, compared, diverged, primary
 from optsmith.optim import is_baseline
 from optsmith.task import Metric, Objective
+
+_ENDED = {
+    Status.EARLY_STOPPED: "was stopped early",
+    Status.LOST: "was lost, because the machine failed",
+    Status.TIMED_OUT: "timed out",
+}
+"""How an evaluation without scores ended, where the status is not the word for it."""
 
 
 @dataclass(frozen=True)
@@ -46,59 +60,68 @@ class Comparison:
         """Return a metric by name; a metric that is not declared has no unit."""
         return self.metrics.get(name) or Metric(name)
 
-    def verdict(self, rule: str) -> str:
-        """Return a sentence on whether a rule beats the best baseline.
+    @property
+    def best_baseline(self) -> Evaluation | None:
+        """The baseline with the best score."""
+        return next((e for e in self.baselines if e.status is Status.OK), None)
 
-        A difference is claimed from two standard errors on, and never with a single seed, which
-        gives no estimate of the noise.
+    def against(self, opponent: str) -> dict[str, Paired]:
+        """Return how every other row compares with an opponent in the objective, by recipe.
+
+        Rows that have no seed in common with the opponent are left out.
+        """
+        other = next((e for e in self.rows if e.recipe == opponent), None)
+        if other is None:
+            return {}
+        rows = (e for e in self.rows if e is not other)
+        found = {e.recipe: compare_evaluations(e, other, self.objective) for e in rows}
+        return {recipe: paired for recipe, paired in found.items() if paired.seeds}
+
+    def verdict(self, rule: str) -> str:
+        """Return sentences on whether a rule beats the best baseline, on the seeds of both.
+
+        They are empty without that rule or without a baseline with a score. The baseline is the
+        best of several on the same seeds, which favours it; the p-value is corrected for that.
         """
         mine = next((e for e in self.rules if e.recipe == rule), None)
-        best = next((e for e in self.baselines if e.status is Status.OK), None)
-        if mine is None or best is None or best.score is None:
+        best = self.best_baseline
+        if mine is None or best is None:
             return ""
-        if mine.score is None:
-            return f"{rule} has no score: it {mine.status.value.replace('_', ' ')}."
-        against = (
-            f"{self.objective.name} {self.objective.brief(mine.score)} against"
-            f" {self.objective.brief(best.score)}"
-        )
-        errors = standard_errors(mine, best)
-        if math.isnan(errors):
-            return (
-                f"{rule} has {against} of the best baseline, {best.recipe}; one seed says nothing"
-                " about the noise, so it is not known which is better."
-            )
-        if errors < 2:
-            word, by = "does as well as", "within the noise"
-        else:
-            word = "beats" if self.objective.better(mine.score, best.score) else "is worse than"
-            gap = abs(mine.score - best.score)
-            by = f"by {gap / abs(best.score):.1%}" if best.score else "clearly"
-        seeds = f"{len(mine.scores)} seeds each"
-        noise = f"{errors:.1f} standard errors" if errors < math.inf else "no spread"
-        opponent = f"the best baseline, {best.recipe}"
-        return f"{rule} {word} {opponent}, {by}: {against} ({noise}, {seeds})."
+        if not mine.scores:
+            how = _ENDED.get(mine.status, mine.status.value)
+            return f"{rule} has no score: it {how}."
+        score = self._measured(mine, best, self.objective)
+        if score.better is False:
+            p = min(1.0, score.paired.p * len(self.baselines))
+            score = replace(score, paired=replace(score.paired, p=p))
+        metrics = [self._measured(mine, best, self.metric(name)) for name in mine.metrics]
+        first = compared(rule, best.recipe, score, primary(metrics))
+        return " ".join([first, *diverged(rule, best.recipe, score.paired)])
+
+    def _measured(
+        self, one: Evaluation, other: Evaluation, quantity: Objective | Metric
+    ) -> Measured:
+        mine, its = on_common_seeds(one, other, quantity)
+        paired = compare_paired(mine, its, direction=quantity.direction)
+        return Measured(quantity, paired, mean_and_spread(mine)[0], mean_and_spread(its)[0])
 
     def table(self) -> Any:
-        """Return a pandas DataFrame, one row per recipe."""
-        return frame([_row(e) for e in self.rows])
+        """Return a pandas DataFrame, one row per recipe.
+
+        The columns `change`, `change_low` and `change_high` compare the score with that of the best
+        baseline, by seed: -0.03 is 3 % less.
+        """
+        best = self.best_baseline
+        against = self.against(best.recipe) if best else {}
+        return frame([_row(e, against.get(e.recipe)) for e in self.rows])
+
+    def _repr_html_(self) -> str:
+        from optsmith.report import comparison_html  # late, because report depends on this package
+
+        return comparison_html(self)
 
 
-def standard_errors(one: Evaluation, other: Evaluation) -> float:
-    """Return the difference of two scores in units of its standard error.
-
-    NaN if a score is missing or has fewer than two seeds: then the noise is unknown.
-    """
-    if one.score is None or other.score is None or min(len(one.scores), len(other.scores)) < 2:
-        return math.nan
-    error = math.hypot(*(e.spread / math.sqrt(len(e.scores)) for e in (one, other)))
-    gap = abs(one.score - other.score)
-    if error == 0:
-        return math.inf if gap else 0.0
-    return gap / error
-
-
-def _row(evaluation: Evaluation) -> dict[str, Any]:
+def _row(evaluation: Evaluation, paired: Paired | None) -> dict[str, Any]:
     row = {
         "recipe": evaluation.recipe,
         "status": evaluation.status.value,
@@ -107,6 +130,9 @@ def _row(evaluation: Evaluation) -> dict[str, Any]:
         "seeds": len(evaluation.scores),
         "lr": evaluation.lr,
         "at_edge": evaluation.at_edge,
+        "change": paired.change if paired else None,
+        "change_low": paired.low if paired else None,
+        "change_high": paired.high if paired else None,
     }
     for name, values in evaluation.metrics.items():
         row[name], row[f"{name} spread"] = mean_and_spread(values)

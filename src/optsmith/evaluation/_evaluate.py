@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from optsmith._failures import is_out_of_memory, one_line, traceback_text
 from optsmith.evaluation._evaluation import Evaluation, Status
 from optsmith.evaluation._lr_search import tune
 from optsmith.evaluation._requests import Request, Requests, serve
@@ -46,7 +47,7 @@ def evaluate_recipe(
 def evaluate_recipes(
     task: Task,
     recipes: Sequence[Recipe],
-    stage: Stage,
+    stage: Stage | Sequence[Stage],
     device: str | torch.device = "cpu",
     stacking: Stacking | None = None,
 ) -> list[Evaluation]:
@@ -55,30 +56,36 @@ def evaluate_recipes(
     Args:
         task: The task.
         recipes: The recipes.
-        stage: How to evaluate.
+        stage: How to evaluate all of them, or each of them.
         device: Where to train.
         stacking: Which runs are trained together; chosen here by default.
     """
     where = torch.device(device)
     chosen = stacking or choose_stacking(task, where)
-    evaluations = [_evaluation(task, recipe, stage, where) for recipe in recipes]
+    stages = [stage] * len(recipes) if isinstance(stage, Stage) else stage
+    pairs = list(zip(recipes, stages, strict=True))
+    evaluations = [_evaluation(task, recipe, its_stage, where) for recipe, its_stage in pairs]
     every = serve(evaluations, lambda runs, stopping: train(task, runs, stopping, chosen))
     return [
         replace(
-            _record(recipe, served.result, stage),
+            _record(recipe, served.result, its_stage),
             trained=served.trained,
             seconds=served.seconds,
             peak_bytes=peak_memory(where),
         )
-        for recipe, served in zip(recipes, every, strict=True)
+        for (recipe, its_stage), served in zip(pairs, every, strict=True)
     ]
 
 
 def _record(recipe: Recipe, result: Evaluation | Exception | None, stage: Stage) -> Evaluation:
     if isinstance(result, Evaluation):
         return result
-    line = f"{type(result).__name__}: {result}".partition("\n")[0]
-    return Evaluation(str(recipe), Status.FAILED, steps=stage.steps, error=line)
+    if result is None:
+        raise AssertionError("every computation returns an evaluation or raises an error")
+    record = Evaluation(str(recipe), Status.FAILED, steps=stage.steps)
+    if is_out_of_memory(result):
+        return replace(record, status=Status.LOST, error=one_line(result))
+    return replace(record, error=one_line(result), traceback=traceback_text(result))
 
 
 def _evaluation(
@@ -95,9 +102,11 @@ def _evaluation(
         return record
     lrs = [point.lr for point in grid]
     at_edge = len(lrs) > 1 and best.lr in (min(lrs), max(lrs))
-    runs = tuple(
-        Run(recipe, best.lr, seed, stage.steps, stage.final, device) for seed in stage.seeds
-    )
+    if not stage.seeds and best.score is not None:
+        return replace(record, status=Status.OK, score=best.score, lr=best.lr, at_edge=at_edge)
+    # A recipe without a learning rate has no tuning runs that could score it.
+    seeds = stage.seeds or (stage.lr_seed,)
+    runs = tuple(Run(recipe, best.lr, seed, stage.steps, stage.final, device) for seed in seeds)
     traces = yield Request(runs, Stopping(task.objective))
     record = replace(
         record,
@@ -105,12 +114,12 @@ def _evaluation(
         at_edge=at_edge,
         ms_per_step=_step_time(task, runs, stage),
     )
-    return _scored(record, task, stage, traces)
+    return _scored(replace(record, seeds=seeds), task, stage, traces)
 
 
 def _step_time(task: Task, runs: Sequence[Run], stage: Stage) -> float:
     """Return the milliseconds of a plain training step, which only final evaluations show."""
-    if not stage.final:
+    if not (stage.final and stage.timed):
         return math.nan
     short = replace(runs[0], seed=stage.lr_seed, steps=min(TIMED_STEPS, stage.steps), built=[])
     return ms_per_step(task, short)
@@ -123,7 +132,6 @@ def _scored(record: Evaluation, task: Task, stage: Stage, traces: Sequence[Trace
     names = {name: None for t in traces for name in t.metrics}
     record = replace(
         record,
-        seeds=stage.seeds,
         scores=scores,
         metrics={n: tuple(t.metrics.get(n, math.nan) for t in traces) for n in names},
         curve=_curve(traces),

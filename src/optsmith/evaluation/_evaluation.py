@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from optsmith._stored import damaged, read
+from optsmith._stored import damaged, plain, read
 from optsmith.optim import Parameters, RuleOptimizer, is_baseline, parameters_of
 from optsmith.rules import Rule
 
@@ -22,8 +21,9 @@ class Status(StrEnum):
     REJECTED = "rejected"  # trained, but its score is not better than the threshold
     EARLY_STOPPED = "early_stopped"  # every learning rate was stopped early
     DIVERGED = "diverged"  # the score is not a finite number
-    FAILED = "failed"  # raised an error, or its process died
+    FAILED = "failed"  # raised an error
     TIMED_OUT = "timed_out"
+    LOST = "lost"  # the machine failed, not the rule: its process died, or there was no memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Evaluation:
         seeds: Seeds of the scoring runs; never those that chose the learning rate.
         scores: The score of each seed.
         metrics: Metrics of the task at the end of each run, by name, one number per seed.
+        selection: Score on selection seeds at full length, by which the best rule and the best
+            opponent of a study are chosen; None if there was no such choice.
         curve: The signal over the run, mean over the seeds, thinned: (step, value).
         steps: Length of each run.
         trained: Number of training steps, including those of the grid.
@@ -63,6 +65,7 @@ class Evaluation:
         state_bytes: Bytes of optimizer state per parameter.
         peak_bytes: Peak memory of the process, or of torch on the GPU, until the end.
         error: Error message in one line.
+        traceback: Traceback of that error, without the frames of Optsmith that lead to it.
     """
 
     recipe: str
@@ -74,6 +77,7 @@ class Evaluation:
     seeds: tuple[int, ...] = ()
     scores: tuple[float, ...] = ()
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    selection: float | None = None
     curve: tuple[tuple[int, float], ...] = ()
     steps: int = 0
     trained: int = 0
@@ -82,6 +86,7 @@ class Evaluation:
     state_bytes: float = math.nan
     peak_bytes: float = math.nan
     error: str = ""
+    traceback: str = ""
 
     @cached_property
     def rule(self) -> Rule:
@@ -113,10 +118,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain data; numbers that are not finite are None."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        # Through text, because the encoder is fast and curves are long.
-        text = json.dumps(values, default=asdict)
-        data: dict[str, Any] = json.loads(text, parse_constant=lambda _: None)
+        data: dict[str, Any] = plain({f.name: getattr(self, f.name) for f in fields(self)})
         return data
 
     @classmethod

@@ -48,13 +48,15 @@ def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> Requ
         return Tuned((), GridPoint(stage.lr, None))
     if not has_lr(recipe):
         return Tuned((), GridPoint(UNUSED, None))
+    if stage.around is not None:
+        return (yield from _tune_around(search, stage.around))
     unit = unit_lr(task, recipe, stage, device) if stage.lr_search == "auto" else None
     lrs = stage.lrs if unit is None else [unit * factor for factor in COARSE]
     (points,) = yield from search.points(lrs, [stage.lr_seed], halving=stage.lr_search != "grid")
     if stage.extend_grid or unit is not None:
         points = yield from search.extended(points)
     best = search.best(points)
-    if unit is None or best is None:
+    if unit is None or best is None or not stage.refine:
         return Tuned(tuple(points), best)
     # The best of one seed is partly luck, most of all just below the rate where training becomes
     # unstable: its neighbourhood is tried with a second seed.
@@ -63,6 +65,15 @@ def tune(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> Requ
     others = [point for point in points if point.lr != best.lr]
     ordered = tuple(sorted([*others, *close], key=lambda point: point.lr))
     return Tuned(ordered, search.best(close))
+
+
+def _tune_around(search: _Search, lr: float) -> Requests[Tuned]:
+    """Try a learning rate and its neighbours, with both seeds."""
+    seeds = search.stage.lr_seeds
+    lrs = [lr / FINE, lr, lr * FINE]
+    points = list(map(_mean, *(yield from search.points(lrs, seeds))))
+    points = yield from search.extended(points, seeds)
+    return Tuned(tuple(points), search.best(points))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +103,18 @@ class _Search:
         ]
         return [points[i : i + len(lrs)] for i in range(0, len(points), len(lrs))]
 
-    def extended(self, points: list[GridPoint]) -> Requests[list[GridPoint]]:
-        """Continue outwards while the best rate is at an edge."""
+    def extended(
+        self, points: list[GridPoint], seeds: Sequence[int] = ()
+    ) -> Requests[list[GridPoint]]:
+        """Continue outwards while the best rate is at an edge; by default with the grid's seed."""
+        seeds = seeds or [self.stage.lr_seed]
         for _ in range(MOST_EXTENSIONS):
             best = best_point(points, self.task.objective)
             beyond = None if best is None else _beyond([p.lr for p in points], best.lr)
             if beyond is None:
                 break
-            (found,) = yield from self.points([beyond], [self.stage.lr_seed])
+            every = yield from self.points([beyond], seeds)
+            found = every[0] if len(every) == 1 else list(map(_mean, *every))
             points = sorted([*points, *found], key=lambda point: point.lr)
         return points
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from optsmith._cache import ObjectCache
-from optsmith.optim import Program, Recipe, RuleForm, form_of
+from optsmith.optim import Program, Recipe, RuleForm, size_form
 from optsmith.rules import Rule
 from optsmith.task import Run, Stage, Task, seeded
 
@@ -26,10 +26,10 @@ _first: ObjectCache[tuple[Gradients, float]] = ObjectCache()
 def unit_lr(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> float | None:
     """Return the learning rate at which updates are as large as the weights.
 
-    None when there is no such rate: the updates are zero or not finite, or the recipe is not a
-    rule.
+    None when there is no such rate: the updates are zero or not finite, or the recipe is a
+    baseline that resembles no rule.
     """
-    form = form_of(recipe)
+    form = size_form(recipe)
     if form is None:
         return None
     # Never `final`: a learning rate must not be placed by data held out for the report.

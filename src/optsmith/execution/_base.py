@@ -9,14 +9,13 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+from optsmith._failures import is_out_of_memory, one_line, traceback_text
+
 Function = Callable[[Any, Any], Any]
 """The function that an executor runs: `function(context, job)`."""
 
 Prepare = Callable[[Any], None]
 """A function called once in every worker process: `prepare(context)`."""
-
-LONGEST = 500
-"""Maximum number of characters of an error message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +23,22 @@ class Lost:
     """The result of a job that failed.
 
     Attributes:
-        reason: Whether the function raised an error, exceeded the time limit, or its process died.
+        reason: Whether the function raised an error or exceeded the time limit, or the machine
+            failed: its process died, or there was not enough memory.
         message: Description in one line.
         seconds: Total time of all attempts.
+        traceback: Traceback of the function's error.
     """
 
-    reason: Literal["timed_out", "died", "raised"]
+    reason: Literal["timed_out", "died", "out_of_memory", "raised"]
     message: str
     seconds: float
+    traceback: str = ""
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether the machine failed, so that the same job may succeed another time."""
+        return self.reason in ("died", "out_of_memory")
 
 
 class Executor(ABC):
@@ -104,19 +111,10 @@ def run(function: Function, context: Any, job: Any) -> Any:
     try:
         return function(context, job)
     except (Exception, SystemExit) as error:  # also if a library calls sys.exit
-        return Lost("raised", one_line(error), time.monotonic() - begun)
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error as one line, such as `ValueError: message`."""
-    name = type(error).__name__
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # the __str__ of a user's exception may fail
-        text = ""
-    if len(text) > LONGEST:
-        text = text[:LONGEST] + "…"
-    return f"{name}: {text}" if text else name
+        seconds = time.monotonic() - begun
+        if is_out_of_memory(error):
+            return Lost("out_of_memory", one_line(error), seconds)
+        return Lost("raised", one_line(error), seconds, traceback_text(error))
 
 
 def default_workers() -> int:

@@ -11,7 +11,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from optsmith._errors import StudyError
-from optsmith.execution._base import Executor, Function, Prepare, one_line
+from optsmith._failures import one_line
+from optsmith.execution._base import Executor, Function, Prepare
 from optsmith.execution._shared_files import SharedFiles
 from optsmith.execution._supervisor import Supervisor
 

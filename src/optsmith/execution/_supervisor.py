@@ -8,7 +8,8 @@ import time
 from typing import Any
 
 from optsmith._errors import StudyError
-from optsmith.execution._base import Lost, one_line
+from optsmith._failures import one_line
+from optsmith.execution._base import Lost
 from optsmith.execution._remote import DiedError, LateError, Remote
 
 ATTEMPTS = 2

@@ -15,7 +15,8 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
-from optsmith.execution._base import Lost, one_line, run
+from optsmith._failures import one_line
+from optsmith.execution._base import Lost, run
 
 _PR_SET_PDEATHSIG = 1
 

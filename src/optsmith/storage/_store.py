@@ -137,7 +137,7 @@ class Store:
         self._submit(self._write, to_trial(record))
 
     def records(self) -> list[Record]:
-        """Return all records in the order of writing; of records with equal keys, the first.
+        """Return all records in the order of writing; of records with equal keys, the last.
 
         The order does not depend on the search: evaluations may finish in any order.
 
@@ -148,7 +148,7 @@ class Store:
         for trial in self._do(self._trials):
             record = from_trial(trial, self._here)
             if record is not None:
-                found.setdefault(record.key, record)
+                found[record.key] = record
         return list(found.values())
 
     def flush(self) -> None:
