@@ -46,8 +46,8 @@ class Notes:
 class Shuffling(Executor):
     """Finishes jobs in any order, as many workers would; some of them never do."""
 
-    def __init__(self, workers: int, seed: int = 0, deadly: str = "") -> None:
-        self.workers, self.deadly = workers, deadly
+    def __init__(self, workers: int, seed: int = 0, deadly: str = "", evaluate=invented) -> None:
+        self.workers, self.deadly, self.evaluate = workers, deadly, evaluate
         self.jobs: list[Job] = []
         self._queue: list[tuple[Hashable, Job]] = []
         self._random = random.Random(seed)
@@ -71,7 +71,7 @@ class Shuffling(Executor):
         key, job = self._queue.pop(place)
         if self.deadly in job.recipes:
             return [(key, Lost("died", "its worker process died, twice", 1.0))]
-        return [(key, [invented(rule, job.fidelity) for rule in job.recipes])]
+        return [(key, [self.evaluate(rule, job.fidelity) for rule in job.recipes])]
 
     def close(self) -> None:
         pass

@@ -27,7 +27,7 @@ SETTINGS = {
     "options": {"levels": 2},
     "workers": 0,
     "proposals": 1,
-    "compare": [Baseline("sgd")],
+    "baselines": [Baseline("sgd")],
     "protocol": PROTOCOL.replace(proxy_steps=3, steps=3, final_steps=4),
 }
 

@@ -77,7 +77,7 @@ def test_a_search_and_a_table_are_told_apart(tmp_path):
         budget=2,
         options={"levels": 1},
         workers=0,
-        compare=[],
+        baselines=[],
     )
     with pytest.raises(StudyError, match="that of a search"):
         optsmith.evaluate(bowl(), ["g"], workers=0, storage=tmp_path, study="found")

@@ -23,7 +23,7 @@ import optsmith
 from tasks_for_tests import PROTOCOL, line
 optsmith.search(
     line(), storage=sys.argv[1], study="killed", budget=24, options={{"levels": 3}}, workers=2,
-    proposals=3, compare=[], protocol=PROTOCOL.replace(steps=60, final_steps=60),
+    proposals=3, baselines=[], protocol=PROTOCOL.replace(steps=60, final_steps=60),
 )
 """
 

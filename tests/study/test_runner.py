@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from study_runs import Notes, Shuffling, invented
 
-from optsmith import Rule, Status, spaces
+from optsmith import Evaluation, Rule, Status, StudyError, spaces
+from optsmith._errors import RemoteTraceback, TaskFailure
 from optsmith.screening import Screen
 from optsmith.searchers import Candidate, MonteCarloTree, RandomSearch, Searcher
 from optsmith.study import Runner
+from optsmith.study._guard import Guard
 
 BUDGET, LEVELS = 40, 2
 PAPER = spaces["paper"]
@@ -19,7 +21,8 @@ def run(executor: Shuffling, group: int = 4, known: dict | None = None, searcher
     options = MonteCarloTree.Options(levels=LEVELS)
     searcher = searcher or MonteCarloTree(PAPER, BUDGET, seed=3, options=options)
     notes = Notes(known)
-    Runner(searcher, Screen(), lambda s: s.fingerprint, executor, group, notes).run()
+    guard = Guard("mine")
+    Runner(searcher, Screen(), lambda s: s.fingerprint, executor, group, notes, guard=guard).run()
     assert notes.lines == searcher.log
     return notes.recorded, searcher.summary()
 
@@ -85,7 +88,7 @@ def test_one_that_brings_its_worker_down_costs_its_group_nothing_but_time(usual)
     executor = Shuffling(2, deadly=deadly)
     found, _ = run(executor)
     by_rule = {e.recipe: e for e in found.values()}
-    assert (by_rule[deadly].status, by_rule[deadly].seconds) == (Status.FAILED, 1.0)
+    assert (by_rule[deadly].status, by_rule[deadly].seconds) == (Status.LOST, 1.0)
     assert "died" in by_rule[deadly].error
     assert [e for e in executor.groups if deadly in e] == [groups[1], (deadly,)]
     for rule in set(groups[1]) - {deadly}:
@@ -145,7 +148,7 @@ def test_the_same_rule_is_evaluated_again_at_another_fidelity_block_or_rate():
     run(executor, searcher=searcher)
     kinds = {name: outcome.kind for (name, _), outcome in searcher.heard.items()}
     assert {name for name, kind in kinds.items() if kind == "duplicate"} == {"twice", "rate again"}
-    asked = sorted((j.fidelity, j.block, j.lr or 0.0, j.recipes) for j in executor.jobs)
+    asked = sorted((j.fidelity, j.block, j.lrs[0] or 0.0, j.recipes) for j in executor.jobs)
     rule = ("m1",)
     assert asked == [(0.5, 0, 0.0, rule), (1.0, 0, 0.0, rule), (1.0, 0, 0.1, rule),
                      (1.0, 1, 0.0, rule)]  # fmt: skip
@@ -189,7 +192,7 @@ def test_what_is_obsolete_is_cancelled_and_its_duplicate_evaluated_instead():
 def test_an_interrupt_cancels_all_that_is_outstanding():
     class Interrupting(Shuffling):
         def wait(self, timeout=None):
-            if len(self._queue) < 6:
+            if len(self.jobs) > 6:
                 raise KeyboardInterrupt
             return super().wait(timeout)
 
@@ -224,3 +227,123 @@ def test_a_searcher_that_could_use_any_number_is_not_asked_for_all_at_once(monke
     assert max(ahead) <= 8
     assert {len(group) for group in executor.groups[:-1]} == {4}
     check_accounts(searcher)
+
+
+# --- failures of the task and of the machine ------------------------------------------------------
+
+
+def failing(*rules):
+    """Return an evaluation function that fails for some rules; none named: for all."""
+
+    def evaluate(rule, fidelity):
+        if not rules or rule in rules:
+            return Evaluation(
+                rule, Status.FAILED, error=f"ValueError: not {rule}", traceback=f"T of {rule}"
+            )
+        return Evaluation(rule, Status.OK, score=1.0, lr=0.1)
+
+    return evaluate
+
+
+RULES = [f"{i + 2}*m1 + g" for i in range(8)]
+
+
+def run_listed(evaluate, rules=RULES, workers=2, seed=0):
+    """Return what was recorded and told before the search ended, and what ended it."""
+    searcher, notes = Listed(listed(*rules)), Notes()
+    runner = Runner(
+        searcher,
+        Screen(),
+        lambda s: s.fingerprint,
+        Shuffling(workers, seed, evaluate=evaluate),
+        1,
+        notes,
+        guard=Guard("mine"),
+    )
+    error = None
+    try:
+        runner.run()
+    except (TaskFailure, StudyError) as caught:
+        error = caught
+    check_accounts(searcher)
+    return {e.recipe: e.status for e in notes.recorded.values()}, searcher.heard, error
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_errors_in_all_of_the_first_four_candidates_are_the_task_s(workers):
+    recorded, heard, error = run_listed(failing(*RULES[:4]), workers=workers)
+    assert isinstance(error, TaskFailure)
+    assert str(error) == (
+        f"the task mine does not run: ValueError: not {RULES[0]}"
+        " (in all of the first 4 evaluations)"
+    )
+    assert error.traceback == f"T of {RULES[0]}"
+    assert isinstance(error.__cause__, RemoteTraceback)
+    assert str(error.__cause__) == f"\n{error.traceback}"
+    assert len(heard) == 3
+    assert set(recorded.values()) <= {Status.OK}  # so that a corrected task is evaluated again
+
+
+@pytest.mark.parametrize("good", range(4))
+def test_errors_in_only_some_of_the_first_four_are_the_rules_own(good):
+    bad = [rule for i, rule in enumerate(RULES) if i != good]
+    recorded, heard, error = run_listed(failing(*bad))
+    assert error is None
+    assert len(heard) == len(RULES)
+    assert recorded == {rule: Status.FAILED if rule in bad else Status.OK for rule in RULES}
+
+
+def test_errors_in_all_of_fewer_candidates_are_the_task_s_too():
+    recorded, heard, error = run_listed(failing(), RULES[:3])
+    assert str(error).endswith("(in all evaluations)")
+    assert (recorded, len(heard)) == ({}, 3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_error_under_plain_descent_is_the_task_s_at_any_time(seed):
+    rules = [*RULES[:6], "g", RULES[6]]
+    recorded, heard, error = run_listed(failing("g"), rules, seed=seed)
+    assert str(error) == (
+        "the task mine does not run: ValueError: not g (under plain gradient descent)"
+    )
+    assert len(heard) == 6
+    assert "g" not in recorded
+    assert set(RULES[:6]) <= set(recorded)
+
+
+def losing(*rules):
+    def evaluate(rule, fidelity):
+        if rule in rules:
+            return Evaluation(rule, Status.LOST, error="MemoryError")
+        return Evaluation(rule, Status.OK, score=1.0, lr=0.1)
+
+    return evaluate
+
+
+def test_lost_evaluations_have_no_score_and_the_search_goes_on():
+    _, heard, error = run_listed(losing(*RULES[:3], *RULES[4:7]))
+    assert error is None
+    kinds = [heard[f"{i} {rule}", 1.0].kind for i, rule in enumerate(RULES)]
+    assert kinds == ["lost"] * 3 + ["accepted"] + ["lost"] * 3 + ["accepted"]
+    assert all(outcome.score is None for outcome in heard.values() if outcome.kind == "lost")
+
+
+def test_four_lost_in_a_row_end_the_search_with_advice():
+    _, heard, error = run_listed(losing(*RULES[2:]))
+    assert len(heard) == 5
+    assert not isinstance(error, TaskFailure)
+    assert str(error) == (
+        "4 evaluations in a row were lost, the last because: MemoryError; if there is too little"
+        " memory, use fewer --workers or --stack 1; the same command resumes the search and"
+        " evaluates them again"
+    )
+
+
+def test_lost_evaluations_are_not_errors_of_the_task():
+    def mixed(rule, fidelity):
+        return losing(*RULES[:2])(rule, fidelity) if rule in RULES[:2] else failing()(rule, 1.0)
+
+    _, heard, error = run_listed(mixed)
+    assert isinstance(error, TaskFailure)
+    assert f"not {RULES[2]} " in str(error)
+    assert len(heard) == 5

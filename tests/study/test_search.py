@@ -14,11 +14,11 @@ import optsmith
 from optsmith import Rule, RuleOptimizer, Status, Study, StudyError, Task, TaskError
 from optsmith.execution import InProcess, Processes
 from optsmith.searchers import Candidate, Searcher
-from optsmith.study import Finding, Observer, _identity, _search
+from optsmith.study import Finding, Observer, _identity, _phases
 from optsmith.study._runner import Runner
 from tasks_for_tests import PROTOCOL, bowl, line
 
-SMALL = {"budget": 6, "options": {"levels": 2}, "workers": 0, "compare": [], "proposals": 2}
+SMALL = {"budget": 6, "options": {"levels": 2}, "workers": 0, "baselines": [], "proposals": 2}
 
 
 def search(tmp_path: Path, task: Task | None = None, **changes) -> Study:
@@ -61,7 +61,7 @@ def undisturbed(tmp_path_factory) -> list[object]:
 
 
 def test_a_search_finds_a_rule_and_says_what_became_of_every_draw(tmp_path):
-    study = search(tmp_path, compare=None)
+    study = search(tmp_path, baselines=None)
     counts = study.summary["counts"]
     kinds = ("duplicate", "rejected", "early_stopped", "diverged", "failed", "timed_out")
     ended = counts["accepted"] + sum(counts[k] for k in kinds) + sum(counts["refused"].values())
@@ -70,7 +70,7 @@ def test_a_search_finds_a_rule_and_says_what_became_of_every_draw(tmp_path):
     )
     assert counts["accepted"] == 6
     assert study.finished
-    assert len(study.final.baselines) == 18
+    assert len(study.final.baselines) == 44
     best = study.best()
     assert isinstance(best, Finding)
     assert study.best(2)[0].recipe == best.recipe
@@ -139,7 +139,7 @@ def test_a_time_limit_is_that_of_one_candidate(tmp_path, monkeypatch):
     class Limited(InProcess):
         time_limit = 1.0  # declared but not enforced, so that no clock matters
 
-    monkeypatch.setattr(_search, "Runner", Noting)
+    monkeypatch.setattr(_phases, "Runner", Noting)
     search(tmp_path, line(), workers=None, executor=Limited())
     assert set(groups) == {1}
     groups.clear()
@@ -156,7 +156,8 @@ def test_nothing_is_evaluated_twice(tmp_path, monkeypatch):
     assert calls
     calls.clear()
     again = search(tmp_path, task)
-    assert calls == ["g"]  # the look at the task
+    assert set(calls) == {"g"}  # the checks of the task
+    assert len(calls) < 10
     assert facts(again) == facts(first)
 
 
@@ -164,8 +165,6 @@ def test_a_larger_budget_goes_on_and_gives_what_it_would_have_given_at_once(tmp_
     search(tmp_path / "one")
     grown = search(tmp_path / "one", budget=10)
     assert facts(grown) == facts(search(tmp_path / "two", budget=10))
-    with pytest.raises(StudyError, match="budget 10, not 6"):
-        search(tmp_path / "one")
 
 
 @pytest.mark.parametrize(
@@ -309,7 +308,7 @@ def raising(run):
     optimizer = run.optimizer([w])
     for _ in range(run.steps):
         if isinstance(run.recipe, Rule) and run.recipe.length > 4:
-            raise MemoryError("no room")
+            raise ValueError("too long")
         optimizer.zero_grad()
         loss = (w**2).sum()
         loss.backward()
@@ -321,7 +320,8 @@ def test_errors_of_candidates_are_recorded_and_the_search_goes_on(tmp_path):
     study = search(tmp_path, Task.from_function(raising, protocol=PROTOCOL))
     failed = [e for e in study.evaluations if e.status is Status.FAILED]
     assert failed
-    assert {e.error for e in failed} == {"MemoryError: no room"}
+    assert {e.error for e in failed} == {"ValueError: too long"}
+    assert all("in raising\n" in e.traceback for e in failed)
     assert study.summary["counts"]["accepted"] == 6
 
 

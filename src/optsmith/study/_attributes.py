@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from optsmith._stored import read
+from optsmith._stored import plain, read
 from optsmith._version import __version__
 from optsmith.storage import Direction
 from optsmith.study._tally import Counts
@@ -19,6 +19,9 @@ from optsmith.training import Stacking
 
 SETTINGS, ABOUT, SUMMARY, FINAL = "settings", "about", "summary", "final:"
 """Names of the attributes; final evaluations have a hash of the recipe after the prefix."""
+
+CLAIM, RACED = "claim", "raced"
+"""Attributes of a finished study: what it claims, and the opponents that left the race."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,33 +39,38 @@ class About:
 
     Attributes:
         description: The task in one line.
+        notes: Remarks on its data, one sentence each.
         applied: Sentence that says how a step applies the rule's value.
         usage: Code that uses a rule; empty: the code of an optimizer.
         source: How a command names the task; empty: it was made in Python.
         objective: The objective of the task.
         metrics: Declared metrics of the task, by name.
-        first_signal: Identifies the model and the data; see `first_signal`.
+        first_signal: Identifies the model and the data; see `preflight`.
+        untrained: Score of an untrained model.
         stacking: Which runs are trained together.
         versions: Versions of Optsmith, Python and torch, and the kind of machine.
         created: Date and time.
     """
 
     description: str
+    notes: tuple[str, ...]
     applied: str
     usage: str
     source: str
     objective: Objective
     metrics: Mapping[str, StoredMetric]
     first_signal: float
+    untrained: float
     stacking: Stacking
     versions: Mapping[str, str]
     created: str
 
     @classmethod
-    def of(cls, task: Task, signal: float, stacking: Stacking) -> About:
+    def of(cls, task: Task, signal: float, stacking: Stacking, untrained: float) -> About:
         """Return the facts about a task, on this machine and now."""
         return cls(
             description=task.description,
+            notes=task.notes,
             applied=task.applied,
             usage=task.usage,
             source=task.source,
@@ -72,6 +80,7 @@ class About:
                 for name, m in task.metrics.items()
             },
             first_signal=signal,
+            untrained=untrained,
             stacking=stacking,
             versions={
                 "optsmith": __version__,
@@ -89,13 +98,12 @@ class About:
         Raises:
             StudyError: The data is damaged.
         """
-        if isinstance(data, Mapping):
-            data = {"source": "", **data}  # studies of earlier versions do not have it
         return read(cls, data, what)
 
     def to_json(self) -> dict[str, Any]:
         """Return the facts as plain data."""
-        return asdict(self)
+        data: dict[str, Any] = plain(self)
+        return data
 
     def declared_metrics(self) -> dict[str, Metric]:
         """Return the metrics, by name."""

@@ -13,10 +13,16 @@ from optsmith.execution import Executor, Lost
 from optsmith.optim import Baseline, Recipe, build, is_baseline
 from optsmith.rules import Operator, Rule, is_built_in, operators
 from optsmith.task import Stage, Task
-from optsmith.training import Stacking
+from optsmith.training import Stacking, choose_stacking
 
 SEARCH, FINAL = "search", "final"
 """Names of the two stages of a protocol."""
+
+RACE, SELECTION, REPORT = "race", "selection", "report"
+"""Names of the stages of a contest: opponents race, finalists are chosen, and reported."""
+
+ON_PROXY = (SEARCH, RACE)
+"""Stages that train the proxy of the task, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +34,16 @@ class Job:
         recipes: Texts of rules or baselines.
         fidelity: Share of the run's length.
         block: Block of seeds.
-        lr: A fixed learning rate; None: a learning rate is tuned for each recipe.
+        lrs: The fixed learning rate of each recipe; None, or nothing at all: it is tuned.
+        around: The learning rate of each recipe that was good in shorter runs, likewise.
     """
 
     stage: str
     recipes: tuple[str, ...]
     fidelity: float = 1.0
     block: int = 0
-    lr: float | None = None
+    lrs: tuple[float | None, ...] = ()
+    around: tuple[float | None, ...] = ()
 
 
 def user_operators() -> tuple[Mapping[str, Any], ...]:
@@ -56,6 +64,7 @@ class Context:
         stages: Stages of the protocol, by name.
         stacking: Which runs are trained together.
         device: Device to train on.
+        proxy: A cheaper task that the search and the race train instead; None: the task itself.
         operators: Fields of user-defined operators.
     """
 
@@ -63,6 +72,7 @@ class Context:
     stages: Mapping[str, Stage]
     stacking: Stacking
     device: str = "cpu"
+    proxy: Task | None = None
     operators: tuple[Mapping[str, Any], ...] = field(default_factory=user_operators)
 
 
@@ -78,9 +88,17 @@ def prepare(context: Context) -> None:
 
 def run_job(context: Context, job: Job) -> list[Evaluation]:
     """Evaluate the recipes of a job."""
-    stage = context.stages[job.stage].at(job.fidelity, job.block, job.lr)
+    task, stacking = context.task, context.stacking
+    if context.proxy is not None and job.stage in ON_PROXY:
+        # A proxy may be another model, so what is stacked for the task need not fit it.
+        task = context.proxy
+        stacking = choose_stacking(task, torch.device(context.device))
+    nothing = (None,) * len(job.recipes)
+    rates = zip(job.lrs or nothing, job.around or nothing, strict=True)
+    stage = context.stages[job.stage]
+    stages = [stage.at(job.fidelity, job.block, lr, around) for lr, around in rates]
     recipes = [_recipe(text) for text in job.recipes]
-    return evaluate_recipes(context.task, recipes, stage, context.device, context.stacking)
+    return evaluate_recipes(task, recipes, stages, context.device, stacking)
 
 
 def evaluate_all(
@@ -100,7 +118,11 @@ def evaluate_all(
 def lost_evaluation(recipe: str, lost: Lost) -> Evaluation:
     """Return the evaluation of a job that the executor lost."""
     status = Status.TIMED_OUT if lost.reason == "timed_out" else Status.FAILED
-    return Evaluation(recipe, status, seconds=lost.seconds, error=lost.message)
+    if lost.is_machine:
+        status = Status.LOST
+    return Evaluation(
+        recipe, status, seconds=lost.seconds, error=lost.message, traceback=lost.traceback
+    )
 
 
 def _recipe(text: str) -> Recipe:

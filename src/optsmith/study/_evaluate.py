@@ -13,6 +13,7 @@ from optsmith.optim import Recipe, parse_recipe
 from optsmith.storage import Store
 from optsmith.study._context import FINAL, Context, evaluate_all, prepare, run_job
 from optsmith.study._executor import choose_executor
+from optsmith.study._guard import Guard
 from optsmith.study._table import TableRecorder
 from optsmith.task import Protocol, Task, check_device, find_task
 
@@ -55,7 +56,8 @@ def evaluate(
         observer: Called with each evaluation when it is done.
 
     Raises:
-        OptsmithError: There is no such task or recipe, or the study has other settings.
+        OptsmithError: There is no such task or recipe, the task cannot be trained, or the study has
+            other settings.
     """
     with ExitStack() as resources:
         running = resources.enter_context(choose_executor(executor, workers, time_limit))
@@ -78,8 +80,10 @@ def evaluate(
         running.start(run_job, context, prepare)
         rows = [row for row in map(recorder.known, chosen) if row is not None]
         missing = [name for name in chosen if recorder.known(name) is None]
+        guard = Guard(task.name, None)
         for evaluation in evaluate_all(running, FINAL, missing):
+            guard.check(evaluation)
             recorder.keep(evaluation)
             observer(evaluation)
             rows.append(evaluation)
-    return Comparison(task.objective, tuple(rows), task.metrics)
+    return Comparison(task.objective.reported, tuple(rows), task.metrics)

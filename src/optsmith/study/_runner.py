@@ -12,7 +12,9 @@ from optsmith.rules import Rule
 from optsmith.screening import Screening
 from optsmith.searchers import Candidate, Outcome, Searcher
 from optsmith.study._context import SEARCH, Job, lost_evaluation
+from optsmith.study._guard import Guard
 from optsmith.study._recorder import Recorder
+from optsmith.study._stop import Ending
 from optsmith.study._tally import ACCEPTED
 
 Setting = tuple[float, int, float | None]
@@ -20,6 +22,9 @@ Setting = tuple[float, int, float | None]
 
 Key = tuple[str, Setting]
 """Fingerprint and setting: candidates that share them are duplicates."""
+
+HELD_PER_WORKER = 2
+"""Groups per worker that are handed to the executor at a time."""
 
 MOST_AHEAD = 1024
 """Maximum number of evaluations that are started and not told yet."""
@@ -60,6 +65,9 @@ class Runner:
     depend only on the outcomes told so far. The last groups are smaller, so that workers finish at
     about the same time. A group that is recorded only in part is evaluated again as a whole.
 
+    An error is recorded only once it is known to be the rule's, and not the task's. So a task can
+    be corrected, and the same search resumed.
+
     Args:
         searcher: Proposes candidates.
         screen: Tests rules without training and computes their fingerprints.
@@ -67,6 +75,12 @@ class Runner:
         executor: Evaluates jobs of the stage `search`.
         group: Maximum number of candidates per group.
         recorder: Returns recorded evaluations, stores new ones, and is notified of progress.
+        ending: Says whether the search ends before the searcher is done.
+        guard: Stops the search if the task or the machine fails.
+
+    Raises:
+        TaskFailure: The task fails, not a rule.
+        StudyError: The machine fails.
     """
 
     def __init__(
@@ -77,31 +91,45 @@ class Runner:
         executor: Executor,
         group: int,
         recorder: Recorder,
+        ending: Ending | None = None,
+        *,
+        guard: Guard,
     ) -> None:
         self.searcher, self.screen, self.key = searcher, screen, key
         self.executor, self.group, self.recorder = executor, group, recorder
+        self.ending, self.guard = ending, guard
         self._queue: deque[_Entry] = deque()
+        self._held: deque[list[_Entry]] = deque()  # groups that wait for a worker
         self._running: dict[Hashable, list[_Entry]] = {}
+        self._unsure: list[_Entry] = []  # errors of which it is not known whose they are
         self._settled: dict[Key, Outcome] = {}
         self._ahead: set[Key] = set()  # keys of candidates under evaluation
         self._screenings: dict[Rule, Screening] = {}  # short rules are drawn repeatedly
         self._pending = 0  # evaluations that are not told yet, finished or not
 
     def run(self) -> None:
-        """Search until the searcher is done."""
+        """Search until the searcher is done, or `ending` says so."""
+        ending = self.ending or Ending()
         try:
             self._fill()
-            while self._queue:
+            while self._queue and not ending.reached():
                 if self.searcher.obsolete(self._queue[0].candidate):
                     self._cancel(self._queue.popleft())
                 elif (outcome := self._outcome(self._queue[0])) is not None:
+                    self._judge(self._queue[0])
                     self._tell(self._queue.popleft(), outcome)
+                elif ending.now():
+                    break
                 else:
                     self._collect()
                     continue
                 self._fill()
+            self._held.clear()
+            while self._running:  # not empty if the search was ended; their results are recorded
+                self._collect()
+            self.guard.end()
         finally:
-            for entry in self._queue:  # not empty if the search was interrupted
+            for entry in self._queue:  # not empty if the search was ended or interrupted
                 self.searcher.cancel(entry.candidate)
 
     # --- ask, screen, start ----------------------------------------------------------------------
@@ -159,14 +187,23 @@ class Runner:
                 entry.evaluation = evaluation
 
     def _submit(self, entries: Sequence[_Entry]) -> None:
-        key = entries[0].candidate.key
-        self._running[key] = list(entries)
-        rules = tuple(str(entry.candidate.rule) for entry in entries)
-        self.executor.submit(key, Job(SEARCH, rules, *entries[0].setting))
+        self._held.append(list(entries))
+
+    def _feed(self) -> None:
+        """Hand groups to the executor, as few as keep it busy, so that a search can end soon."""
+        while self._held and len(self._running) < HELD_PER_WORKER * max(1, self.executor.workers):
+            entries = self._held.popleft()
+            key = entries[0].candidate.key
+            self._running[key] = entries
+            rules = tuple(str(entry.candidate.rule) for entry in entries)
+            fidelity, block, lr = entries[0].setting
+            lrs = (lr,) * len(rules)
+            self.executor.submit(key, Job(SEARCH, rules, fidelity, block, lrs))
 
     # --- collect, record -------------------------------------------------------------------------
 
     def _collect(self) -> None:
+        self._feed()
         for key, result in self.executor.wait():
             entries = self._running.pop(key)
             if isinstance(result, Lost):
@@ -187,7 +224,21 @@ class Runner:
         entry.evaluation = self.recorder.known(entry.candidate)
         if entry.evaluation is None:
             entry.evaluation = evaluation
-            self.recorder.record(entry.candidate, evaluation)
+            if evaluation.status is Status.FAILED:
+                self._unsure.append(entry)
+            else:
+                self.recorder.record(entry.candidate, evaluation)
+
+    def _judge(self, entry: _Entry) -> None:
+        """Stop if the task or the machine fails; record errors that are known to be a rule's."""
+        if entry.evaluation is not None:
+            self.guard.check(entry.evaluation)
+        unsure, self._unsure = self._unsure, []
+        for entry in unsure:
+            if entry.evaluation is not None and self.guard.blames_rule(entry.evaluation):
+                self.recorder.record(entry.candidate, entry.evaluation)
+            else:
+                self._unsure.append(entry)
 
     # --- tell or cancel --------------------------------------------------------------------------
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from optsmith._errors import StudyError
 from optsmith._stored import damaged, read
 from optsmith.space import Space
+from optsmith.study._plan import TimePlan
 from optsmith.task import Preset
 
 
@@ -29,6 +30,14 @@ class Settings:
         stack: Copies per stack; None: chosen by the model's size.
         space_hash: Hash of the space's operators, constraints and depth.
         definitions: Hash of each of the user's operators in the space, by name.
+        opponents: Texts of the baselines that rules are compared with.
+        patience: Accepted candidates without improvement after which the search ends; None: any.
+        proxy: Text of the proxy that the search trains; empty: the task itself.
+        max_time: Seconds for the whole study; None: no limit.
+        search_until: Seconds of the study at which the search ends; None: no limit.
+        plan: The plan that the time was turned into, in one line; empty without one.
+        step_ratio: Time of a step of a full run, relative to one of the search, for forecasts.
+        asked: The settings that the plan was made from; empty without a plan.
     """
 
     task: str
@@ -41,6 +50,14 @@ class Settings:
     stack: int | None = None
     space_hash: str
     definitions: Mapping[str, str] = field(default_factory=dict)
+    opponents: tuple[str, ...] = ()
+    patience: int | None = None
+    proxy: str = ""
+    max_time: float | None = None
+    search_until: float | None = None
+    plan: str = ""
+    step_ratio: float = 1.0
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain data; the fields of `search` are on the top level."""
@@ -61,17 +78,36 @@ class Settings:
         search = read(Preset, {k: v for k, v in data.items() if k in inner}, what)
         return read(cls, {k: v for k, v in data.items() if k not in inner}, what, search=search)
 
+    def planned(self, plan: TimePlan, step_ratio: float) -> Settings:
+        """Return the explicit settings of a plan that was made from these.
+
+        Args:
+            plan: The plan.
+            step_ratio: Time of a step of a full run, relative to one of the search.
+        """
+        return replace(
+            self,
+            search=plan.settings,
+            opponents=self.opponents[: plan.opponents],
+            search_until=plan.search_until,
+            plan=plan.text,
+            step_ratio=step_ratio,
+            asked=self.to_json(),
+        )
+
     def check_continues(self, stored: Mapping[str, Any], name: str) -> None:
         """Check that a study with `stored` settings can be resumed with these.
 
         Raises:
-            StudyError: A setting differs; only the budget may, and it may only grow.
+            StudyError: A setting differs; only the budget may. A smaller one ends the search.
         """
         mine = self.to_json()
         check_definitions(mine.pop("definitions"), stored["definitions"], name)
-        old, new = flat(stored), flat(mine)
-        for key in [key for key in new if key != "space_hash"]:
-            if old.get(key) == new[key] or (key == "budget" and new[key] > old.get(key, 0)):
+        # A plan depends on the speed of the machine, so what it was made from is compared.
+        old, new = flat(stored["asked"] or stored), flat(mine["asked"] or mine)
+        apart = ("space_hash", "search_until", "plan", "step_ratio")
+        for key in [key for key in new if key not in apart]:
+            if old.get(key) == new[key] or (key == "budget" and not self.asked):
                 continue
             raise StudyError(
                 f"the study {name} was made with {key} {_show(old.get(key))}, not"
@@ -85,11 +121,11 @@ class Settings:
 
 
 def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return stored settings with the protocol and the searcher's options on the top level."""
-    nested = ("protocol", "options", "definitions")
+    """Return stored settings with those of protocol, contest and searcher on the top level."""
+    nested = ("protocol", "options", "definitions", "contest", "asked")
     data = {key: value for key, value in settings.items() if key not in nested}
     options = {f"{k} (option)" if k in data else k: v for k, v in settings["options"].items()}
-    return {**data, **settings["protocol"], **options}
+    return {**data, **settings["protocol"], **settings["contest"], **options}
 
 
 def _show(value: Any) -> str:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 from optsmith._errors import StudyError
-from optsmith._stored import damaged, read
+from optsmith._stored import read
 from optsmith.evaluation import Comparison, Evaluation, frame
 from optsmith.storage import Record, Store
-from optsmith.study._attributes import ABOUT, FINAL, SETTINGS, SUMMARY, About, Summary
+from optsmith.study._attributes import (
+    ABOUT,
+    SETTINGS,
+    SUMMARY,
+    About,
+    Summary,
+)
+from optsmith.study._compare import StudyComparison, compare_studies
 from optsmith.study._finding import Finding
+from optsmith.study._known import without_known
+from optsmith.study._ledger import ledger_evaluations
 from optsmith.study._ranking import ranked
+from optsmith.study._reading import (
+    evaluation_of,
+    final_evaluations,
+    selected,
+    stored_claim,
+    stored_raced,
+)
 from optsmith.study._settings import Settings
-
-K = TypeVar("K")
-T = TypeVar("T")
-
-
-def final_key(recipe: str) -> str:
-    """Return the attribute that holds a recipe's final evaluation.
-
-    It contains a hash, because databases limit the length of names.
-    """
-    return FINAL + hashlib.blake2b(recipe.encode(), digest_size=16).hexdigest()
 
 
 class Study:
@@ -35,6 +40,10 @@ class Study:
 
     Args:
         store: The store, which may be closed afterwards.
+
+    Attributes:
+        claim: What the study claims about its best rule; None before the end.
+        raced: Opponents that left the race before the final comparison.
 
     Raises:
         StudyError: There is no search in the store, or its data is damaged or inconsistent.
@@ -46,21 +55,26 @@ class Study:
             raise StudyError(f"the study {store.name} in {store.location} has no search in it yet")
         of = f"of the study {store.name} in {store.location}"
         self.name, self.location = store.name, store.location
-        self._settings = Settings.from_json(attrs[SETTINGS], f'the attribute "{SETTINGS}" {of}')
+        self.stored_settings = Settings.from_json(
+            attrs[SETTINGS], f'the attribute "{SETTINGS}" {of}'
+        )
         about = About.from_json(attrs.get(ABOUT), f'the attribute "{ABOUT}" {of}')
         self.settings: Mapping[str, Any] = attrs[SETTINGS]
         self.about: Mapping[str, Any] = about.to_json()
         self.summary: Mapping[str, Any] = attrs.get(SUMMARY, {})
         self.objective, self.metrics = about.objective, about.declared_metrics()
         records = store.records()
-        evaluated = {record.key: _evaluation(record, of) for record in records}
+        evaluated = {record.key: evaluation_of(record, of) for record in records}
         self._final = final_evaluations(attrs, of)
+        self.claim = stored_claim(attrs, of)
+        self.raced = stored_raced(attrs, of)
+        ledger_evaluations(attrs, of)
         if SUMMARY in attrs:
             where = f'the attribute "{SUMMARY}" {of}'
             summary = read(Summary, attrs[SUMMARY], where)
             if summary.finished:  # there may be others, which the search did not use in the end
-                records = _selected({r.key: r for r in records}, summary.evaluated, where)
-                chosen = _selected(self._final, summary.compared, where)
+                records = selected({r.key: r for r in records}, summary.evaluated, where)
+                chosen = selected(self._final, summary.compared, where)
                 self._final = {evaluation.recipe: evaluation for evaluation in chosen}
         self.records = records
         self._evaluations = [evaluated[record.key] for record in records]
@@ -99,9 +113,9 @@ class Study:
     def best(self, count: int | None = None) -> Finding | list[Finding]:
         """Return the winner, or the `count` best rules by search score.
 
-        Only evaluations at the highest fidelity are ranked. If the final evaluation tunes learning
-        rates at full length, the winner is the proposal with the best score in that tuning;
-        otherwise it is the one with the best search score. Held-out scores are never used.
+        Only evaluations at the highest fidelity are ranked. The winner of a finished study is the
+        proposal that was chosen on selection seeds; before, the rule with the best search score
+        that is not a known optimizer, if there is one. Scores on report seeds are never used.
 
         Raises:
             StudyError: No rule was accepted.
@@ -113,32 +127,100 @@ class Study:
             return best[:count]
         if not best:
             raise StudyError(f"the study {self.name} has not accepted any rule")
-        terms = self._settings.search
-        proposals = best[: terms.proposals]
-        final = terms.protocol.final_stage
+        if self.claim is not None:
+            return self.finding(self.claim.rule)
+        if self.stored_settings.search.contest.looks:  # the paper proposes known rules, too
+            unknown = {e.recipe for e in without_known(finding.search for finding in best)}
+            best = [finding for finding in best if finding.recipe in unknown]
         # min takes the first of equals, so the search score decides between them.
-        return min(proposals, key=self._tuning) if final.tune_steps == final.steps else best[0]
+        return min(best, key=self._selection)
 
-    def _tuning(self, finding: Finding) -> float:
-        """Return the sort key of the score with which the final learning rate was chosen."""
-        final = finding.held_out
-        points = final.grid if final else ()
-        chosen = (p.score for p in points if final and p.lr == final.lr and p.score is not None)
-        return min(map(self.objective.key, chosen), default=float("inf"))
+    @property
+    def recommended(self) -> Finding:
+        """The recipe to use: a rule or an opponent, as the claim says; without one, the best rule.
+
+        Raises:
+            StudyError: No rule was accepted.
+        """
+        return self.best() if self.claim is None else self.finding(self.claim.recommended)
+
+    def finding(self, recipe: str) -> Finding:
+        """Return a rule or an opponent of the study.
+
+        Args:
+            recipe: Text of the rule, or name of the opponent.
+
+        Raises:
+            StudyError: The study has no score of it.
+        """
+        found = next((f for f in self.best(len(self.records)) if f.recipe == recipe), None)
+        if found is not None:
+            return found
+        if recipe not in self._final:
+            raise StudyError(f"the study {self.name} has no score of {recipe}")
+        return Finding(self._final[recipe], self._final[recipe])
+
+    def export(
+        self, path: str | Path | None = None, recipe: str | None = None, name: str | None = None
+    ) -> str:
+        """Return the source of a Python file with the recommended optimizer; see `Finding.export`.
+
+        Args:
+            path: File to write as well; an existing one is replaced.
+            recipe: Another rule or opponent of the study.
+            name: Name of the class of a rule.
+
+        Raises:
+            OptsmithError: The recipe cannot be exported, or the file cannot be written.
+        """
+        finding = self.recommended if recipe is None else self.finding(recipe)
+        return finding.export(path, name)
+
+    def _selection(self, finding: Finding) -> float:
+        """Return the sort key of the score that chooses among proposals at full length."""
+        score = None if finding.held_out is None else finding.held_out.selection
+        return math.inf if score is None else self.objective.key(score)
 
     @property
     def final(self) -> Comparison:
         """The proposals and the baselines at full length, on seeds that the search did not use."""
-        return Comparison(self.objective, tuple(self._final.values()), self.metrics)
+        return Comparison(self.objective.reported, tuple(self._final.values()), self.metrics)
 
     @property
     def verdict(self) -> str:
-        """One sentence on whether the winner beats the best baseline; empty before the end."""
+        """Whether the winner beats the best opponent, in a few sentences; empty before the end."""
+        if self.claim is not None:
+            return self.claim.verdict(self.objective.reported, self.metrics)
         return self.final.verdict(self.best().recipe) if self.best(1) else ""
 
     def table(self) -> Any:
         """Return every evaluation as a pandas DataFrame."""
         return frame([row(record) for record in self.records])
+
+    def compare(self, *others: Study) -> StudyComparison:
+        """Compare this study with others of the same task: best score so far against cost.
+
+        Studies that differ in the seed only form one group.
+
+        Raises:
+            StudyError: They have different tasks, objectives or protocols.
+        """
+        return compare_studies([self, *others])
+
+    def plot(self) -> Any:
+        """Return a matplotlib figure: winner and best opponent, and their differences by seed.
+
+        Raises:
+            OptsmithError: matplotlib is not installed, or there is nothing to plot yet.
+        """
+        from optsmith.report import plot_study  # late, because report depends on this package
+
+        return plot_study(self)
+
+    def _repr_html_(self) -> str:
+        from optsmith.report import study_html
+
+        return study_html(self)
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "unfinished"
@@ -161,42 +243,3 @@ def row(record: Record) -> dict[str, Any]:
         "seconds": data["seconds"],
         "error": data["error"],
     }
-
-
-def _evaluation(record: Record, of: str) -> Evaluation:
-    what = f"the evaluation of candidate {record.candidate} {of}"
-    found = Evaluation.from_json(record.data, what)
-    if found.recipe != record.rule:
-        raise damaged(what, f"it is of the rule {found.recipe}, not {record.rule}")
-    return found
-
-
-def final_evaluations(attrs: Mapping[str, Any], of: str) -> dict[str, Evaluation]:
-    """Return the final evaluations among the attributes of a study, by recipe.
-
-    Args:
-        attrs: The attributes.
-        of: Which study it is, for messages.
-
-    Raises:
-        StudyError: One is damaged.
-    """
-    found = {}
-    for key, data in attrs.items():
-        if key.startswith(FINAL):
-            what = f'the attribute "{key}" {of}'
-            evaluation = Evaluation.from_json(data, what)
-            if final_key(evaluation.recipe) != key:
-                raise damaged(what, f"it is not the place of {evaluation.recipe}")
-            found[evaluation.recipe] = evaluation
-    return found
-
-
-def _selected(found: Mapping[K, T], keys: Sequence[K] | None, what: str) -> list[T]:
-    """Return the named items in order."""
-    if keys is None:
-        raise damaged(what, "the search is finished, but nothing was compared")
-    missing = [key for key in keys if key not in found]
-    if missing:
-        raise damaged(what, f"it names {missing[0]!r}, which is not in the study")
-    return [found[key] for key in keys]

@@ -9,13 +9,14 @@ from typing import Any
 
 from optsmith._errors import StudyError
 from optsmith._stored import read
-from optsmith.evaluation import Evaluation
+from optsmith.evaluation import Evaluation, Status
 from optsmith.rules import definitions, operators
 from optsmith.storage import Store
 from optsmith.study._attributes import SETTINGS
-from optsmith.study._identity import check_signal, first_signal, stacking_of
+from optsmith.study._identity import check_signal, stacking_of
+from optsmith.study._preflight import preflight
+from optsmith.study._reading import final_evaluations, final_key
 from optsmith.study._settings import check_definitions
-from optsmith.study._study import final_evaluations, final_key
 from optsmith.task import Protocol, Task
 from optsmith.training import Stacking
 
@@ -52,19 +53,21 @@ class TableRecorder:
         self._before = None if found is None else read(_Evaluates, found, what)
 
     def begin(self, task: Task, protocol: Protocol, device: str, stack: int | None) -> Stacking:
-        """Store the settings, or check that they are those of the study.
+        """Check the task, then store the settings, or check that they are those of the study.
 
         Returns which runs are trained together, which is the same in all sessions of a study.
 
         Raises:
             StudyError: They differ, or the study is that of a search.
+            TaskError: The task does not run, or cannot be trained.
         """
         if self.store is None:
+            preflight(task, protocol, device)
             return stacking_of(task, device, stack)
         name = self.store.name
         if SETTINGS in self._attrs:
             raise StudyError(f"the study {name} is that of a search: give another --study")
-        signal = first_signal(task, protocol, device)
+        signal = preflight(task, protocol, device).first_signal
         settings = _settings(task, protocol, device, stack)
         before = self._before
         if before is None:
@@ -91,8 +94,8 @@ class TableRecorder:
         return self._known.get(recipe)
 
     def keep(self, evaluation: Evaluation) -> None:
-        """Store an evaluation."""
-        if self.store is not None:
+        """Store an evaluation, unless it failed: it is repeated, as the cause may be corrected."""
+        if self.store is not None and evaluation.status not in (Status.FAILED, Status.LOST):
             self.store.set_attr(final_key(evaluation.recipe), evaluation.to_json())
 
 

@@ -27,6 +27,7 @@ class Counts:
         diverged: Evaluated, without a finite score.
         failed: Evaluated, and ended by an error.
         timed_out: Evaluated, and ended by the time limit.
+        lost: Not evaluated, because the machine failed: a process died, or there was no memory.
         refused: Refused by the screen, by reason.
     """
 
@@ -39,6 +40,7 @@ class Counts:
     failed: int
     timed_out: int
     refused: Mapping[str, int]
+    lost: int = 0
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Tally:
         objective: The objective of the search.
         counts: Draws by outcome.
         refused: Refused draws by reason.
-        evaluated: Every evaluation with its candidate.
+        evaluated: Every evaluation with its candidate, except those that were lost.
     """
 
     objective: Objective
@@ -62,7 +64,7 @@ class Tally:
         self.counts[outcome.kind] += 1
         if outcome.reason:
             self.refused[outcome.reason] += 1
-        if outcome.evaluated and outcome.evaluation is not None:
+        if outcome.evaluation is not None and outcome.evaluated and outcome.kind != Status.LOST:
             self.evaluated.append((candidate, outcome.evaluation))
 
     @property

@@ -1,0 +1,189 @@
+"""The beginning of a study: settings are stored, or compared with those of the study."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from optsmith._errors import StudyError
+from optsmith.storage import SCHEMA_KEY, Store
+from optsmith.study._attributes import ABOUT, SETTINGS, About
+from optsmith.study._ending import Patience, SmallerBudget, finish_requested
+from optsmith.study._identity import check_signal, stacking_of
+from optsmith.study._pace import measure_speed, plain_share, step_ratio, time_to_measure
+from optsmith.study._plan import make_plan
+from optsmith.study._preflight import Preflight, preflight
+from optsmith.study._prepare import Prepared
+from optsmith.study._settings import Settings
+from optsmith.study._stop import Reason
+from optsmith.study._study import Study
+from optsmith.task import Preset
+from optsmith.training import Stacking
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """A study whose settings are stored.
+
+    Attributes:
+        store: The store of the study.
+        prepared: The search that was asked for.
+        notes: What the user should know, one sentence each.
+        settings: The settings, with the plan.
+        stacking: Which runs are trained together; the same in all sessions.
+        untrained: Score of an untrained model, for thresholds relative to it.
+        start: Time at which this session started, by `time.monotonic`.
+        outcomes: Reasons to end the search early that depend on the outcomes alone.
+        moment: Other reasons to end it early.
+    """
+
+    store: Store
+    prepared: Prepared
+    notes: tuple[str, ...]
+    settings: Settings
+    stacking: Stacking
+    untrained: float
+    start: float
+    outcomes: Sequence[Reason] = ()
+    moment: Sequence[Reason] = ()
+
+    @property
+    def terms(self) -> Preset:
+        """The settings of the search, with numbers for relative thresholds."""
+        search = self.settings.search
+        return replace(search, protocol=search.protocol.resolved(self.untrained))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """Results of the checks of a task.
+
+    Attributes:
+        task: Those of the task.
+        trained: Those of the task that the search trains: its proxy, if there is one.
+    """
+
+    task: Preflight
+    trained: Preflight
+
+
+def check(prepared: Prepared) -> Checked:
+    """Check the task, before anything is written.
+
+    Raises:
+        OptsmithError: The task does not run, cannot be trained, or cannot be stacked as asked.
+    """
+    task, settings = prepared.task, prepared.settings
+    protocol, device = settings.search.protocol, settings.device
+    checked = preflight(task, protocol, device)
+    trained = checked if prepared.proxy is None else preflight(prepared.proxy, protocol, device)
+    if settings.stack is not None:
+        stacking_of(task, device, settings.stack)
+    return Checked(task=checked, trained=trained)
+
+
+def begin(
+    store: Store,
+    prepared: Prepared,
+    checked: Checked,
+    workers: int,
+    finish: bool,
+    start: float,
+) -> Begun:
+    """Store the settings, or check that they are those of the study.
+
+    Args:
+        store: The store.
+        prepared: The search that was asked for.
+        checked: The checks of its task.
+        workers: Number of workers.
+        finish: Whether to end the search of an existing study now.
+        start: Time at which the session started.
+
+    Raises:
+        OptsmithError: The study has other settings.
+    """
+    task, settings = prepared.task, prepared.settings
+    first_signal = checked.task.first_signal
+    reasons: list[Reason] = []
+    if SETTINGS in store.attrs:
+        before = Study(store)  # checks all data of the study before anything is written
+        stored = before.stored_settings
+        if finish:
+            now = {"task", "space_hash", "definitions"}
+            settings = replace(stored, **{name: getattr(settings, name) for name in now})
+        elif stored.max_time is not None and stored.max_time == settings.max_time:
+            settings = replace(stored, asked=settings.to_json())
+        settings.check_continues(before.settings, store.name)
+        check_signal(first_signal, before.about["first_signal"], store.name)
+        stacking = stacking_of(task, settings.device, settings.stack, before.about["stacking"])
+        if settings.search.budget < stored.search.budget:
+            reasons.append(SmallerBudget(settings.search.budget))
+            settings = replace(settings, search=stored.search)
+    else:
+        # A search that was killed between two writes has left the first of two attributes.
+        others = [key for key in store.attrs if key not in (SCHEMA_KEY, ABOUT)]
+        if others or store.records():
+            raise StudyError(
+                f"the study {store.name} in {store.location} has data, but not the settings of a"
+                " search: give another --study"
+            )
+        if finish:
+            raise StudyError(f"the study {store.name} has no search that could be finished")
+        stacking = stacking_of(task, settings.device, settings.stack)
+        settings = _planned(prepared, settings, stacking, workers, start)
+        about = About.of(task, first_signal, stacking, checked.trained.untrained)
+        store.set_attr(ABOUT, about.to_json())
+    if settings.patience is not None:
+        reasons.append(Patience(settings.patience))
+    if settings.to_json() != store.attrs.get(SETTINGS):  # new, or with a larger budget
+        store.set_attr(SETTINGS, settings.to_json())
+    return Begun(
+        store=store,
+        prepared=prepared,
+        notes=(*prepared.notes, *checked.task.notes),
+        settings=settings,
+        stacking=stacking,
+        untrained=_untrained(store, checked.trained),
+        start=start,
+        outcomes=reasons,
+        moment=[finish_requested] if finish else [],
+    )
+
+
+def _planned(
+    prepared: Prepared, settings: Settings, stacking: Stacking, workers: int, start: float
+) -> Settings:
+    """Return the settings of the plan for a limited time; without a limit, as they are."""
+    if settings.max_time is None:
+        return settings
+    task, proxy, device = prepared.task, prepared.proxy, settings.device
+    most = time_to_measure(settings.max_time)
+    steps = settings.search.protocol.final_steps
+    speed = measure_speed(task, stacking, device, steps, most)
+    of_proxy = None
+    if settings.proxy:
+        small = proxy or task
+        of_proxy = measure_speed(small, stacking_of(small, device, None), device, steps, most)
+    plan = make_plan(
+        settings.search,
+        settings.max_time,
+        speed,
+        len(settings.opponents),
+        workers,
+        prepared.label,
+        spent=time.monotonic() - start,
+        plain_share=plain_share(settings.opponents),
+        proxy=of_proxy,
+        fixed=prepared.fixed,
+    )
+    protocol = plan.settings.protocol
+    ratio = step_ratio(speed, of_proxy or speed, protocol.steps, protocol.final_steps)
+    return settings.planned(plan, ratio)
+
+
+def _untrained(store: Store, checked: Preflight) -> float:
+    """Return the score of an untrained model as it was when the study was created."""
+    stored = store.attrs[ABOUT]["untrained"]
+    return checked.untrained if stored is None else float(stored)

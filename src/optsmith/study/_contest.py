@@ -1,0 +1,169 @@
+"""The final comparison: tune, choose, and report until the difference is decided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from optsmith.evaluation import Claim, Evaluation, Status, compare_evaluations
+from optsmith.study._context import REPORT, SELECTION
+from optsmith.study._cost import AROUND
+from optsmith.study._evidence import Evidence
+from optsmith.study._ledger import Entry
+from optsmith.study._race import Finalist
+from optsmith.study._rows import longer, merged
+from optsmith.study._timed_ledger import REPORTING, TUNING, TimedLedger
+from optsmith.task import Metric, Objective, Preset
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a comparison.
+
+    Attributes:
+        rows: The final evaluation of every rule and opponent.
+        claim: What is claimed about the best rule; None without a rule or an opponent.
+    """
+
+    rows: tuple[Evaluation, ...]
+    claim: Claim | None
+
+
+def looks_of(terms: Preset) -> tuple[int, ...]:
+    """Return the numbers of report seeds at which the comparison is looked at."""
+    return terms.contest.looks or (terms.protocol.final_seeds,)
+
+
+class Comparing:
+    """Compares rules with opponents at full length.
+
+    Learning rates, the best rule and the best opponent are chosen on selection seeds. Then all of
+    them are trained on report seeds; the best rule and the best opponent on more seeds, until the
+    difference is decided.
+
+    Args:
+        ledger: Evaluates recipes.
+        terms: Protocol and settings of the comparison.
+        objective: The objective of the task.
+        metrics: Metrics of the task, by name.
+    """
+
+    def __init__(
+        self,
+        ledger: TimedLedger,
+        terms: Preset,
+        objective: Objective,
+        metrics: Mapping[str, Metric],
+    ) -> None:
+        self.ledger, self.terms, self.objective = ledger, terms, objective
+        self.looks = looks_of(terms)
+        self._evidence = Evidence(ledger, terms, objective, metrics)
+
+    def run(
+        self, rules: Sequence[Finalist], opponents: Sequence[Finalist], workers: int = 1
+    ) -> Result:
+        """Compare rules with opponents.
+
+        Args:
+            rules: The rules, best first.
+            opponents: The opponents, best first.
+            workers: Number of workers, for an estimate of the time.
+        """
+        rules, opponents = self._in_time(rules, opponents, max(1, workers))
+        recipes = [*rules, *opponents]
+        tuned = self._tune(recipes)
+        rows = self._report(tuned)
+        by_recipe = {row.recipe: row for row in rows}
+        rule = self._choose([by_recipe[f.recipe] for f in rules], by_search=True)
+        opponent = self._choose([by_recipe[f.recipe] for f in opponents], by_search=False)
+        if rule is None or opponent is None:
+            return Result(tuple(rows), None)
+        rule, opponent, looks, stopped = self._decide(rule, opponent)
+        by_recipe.update({rule.recipe: rule, opponent.recipe: opponent})
+        most = len(self.looks)
+        claim = self._evidence.claim(rule, opponent, most=most, looks=looks, stopped=stopped)
+        return Result(tuple(by_recipe.values()), claim)
+
+    def _in_time(
+        self, rules: Sequence[Finalist], opponents: Sequence[Finalist], workers: int
+    ) -> tuple[Sequence[Finalist], Sequence[Finalist]]:
+        """Return as many of both as there is time for, at least one of each; decided once."""
+        if self.ledger.until is None:
+            return rules, opponents
+
+        def counts() -> list[int]:
+            left = self.ledger.seconds_left() * workers
+            kept = [len(rules), len(opponents)]
+            while (
+                max(kept) > 1 and self._seconds([*rules[: kept[0]], *opponents[: kept[1]]]) > left
+            ):
+                kept[kept.index(max(kept))] -= 1
+            return kept
+
+        found = self.ledger.clock.decide("finalists", counts)
+        return rules[: found[0]], opponents[: found[1]]
+
+    def _seconds(self, finalists: Sequence[Finalist]) -> float:
+        """Return the expected seconds of work to tune and report finalists."""
+        runs = AROUND + self.terms.contest.selection_seeds + self.looks[0]
+        return runs * self.terms.protocol.final_steps * sum(f.step_seconds for f in finalists)
+
+    def _tune(self, recipes: Sequence[Finalist]) -> list[Evaluation]:
+        # A fixed grid is the paper's way, and does not need to know where to look.
+        auto = self.terms.protocol.lr_search == "auto"
+        entries = [Entry(SELECTION, f.recipe, around=f.lr if auto else None) for f in recipes]
+        return self.ledger.evaluate(TUNING, entries)
+
+    @property
+    def _tunes_at_full_length(self) -> bool:
+        protocol = self.terms.protocol
+        whole = protocol.final_stage.tune_steps == protocol.final_steps
+        return whole or self.terms.contest.selection_seeds > 0
+
+    def _choose(self, rows: Sequence[Evaluation], by_search: bool) -> Evaluation | None:
+        """Return the best row: by its selection score, where that is of full runs.
+
+        Otherwise rules are in the order of their search scores, and the opponent is the one with
+        the best report, which can only make it stronger.
+        """
+        scored = [row for row in rows if row.status is Status.OK and row.score is not None]
+        if not scored:
+            return None
+        if self._tunes_at_full_length:
+            return min(scored, key=lambda row: self._key(row.selection))
+        return scored[0] if by_search else min(scored, key=lambda row: self._key(row.score))
+
+    def _key(self, score: float | None) -> float:
+        return math.inf if score is None else self.objective.key(score)
+
+    def _report(self, tuned: Sequence[Evaluation]) -> list[Evaluation]:
+        """Return the final rows of tuned recipes; one that could not be tuned keeps its status."""
+        ready = [e for e in tuned if e.status is Status.OK]
+        entries = [Entry(REPORT, e.recipe, lr=e.lr) for e in ready]
+        found = dict(zip((e.recipe for e in ready), self.ledger.report(entries), strict=True))
+        return [merged(e, found[e.recipe]) if e.recipe in found else e for e in tuned]
+
+    def _decide(
+        self, rule: Evaluation, opponent: Evaluation
+    ) -> tuple[Evaluation, Evaluation, int, str]:
+        """Add seeds until the comparison is decided; return rows, looks, and why it ended."""
+        done = self.looks[0]
+        for look, seeds in enumerate(self.looks, start=1):
+            pair = (rule, opponent)
+            more = [
+                Entry(REPORT, row.recipe, block=block, lr=row.lr)
+                for row in pair
+                for block in range(done // self.looks[0], seeds // self.looks[0])
+            ]
+            if more and not self.ledger.allows(f"{seeds} seeds", more, 1.0):
+                return rule, opponent, look - 1, "time"
+            for entry, found in zip(more, self.ledger.evaluate(REPORTING, more), strict=True):
+                if entry.recipe == rule.recipe:
+                    rule = longer(rule, found)
+                else:
+                    opponent = longer(opponent, found)
+            done = seeds
+            if compare_evaluations(rule, opponent, self.objective, len(self.looks)).decided:
+                return rule, opponent, look, ""
+        return rule, opponent, len(self.looks), "seeds"

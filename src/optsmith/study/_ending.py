@@ -1,0 +1,71 @@
+"""Reasons that end a search before its searcher is done.
+
+Each is a function of what the searcher was told, so that a study that is repeated ends at the same
+candidate.
+"""
+
+from __future__ import annotations
+
+from optsmith._errors import StudyError
+from optsmith.evaluation import Status
+from optsmith.searchers import Candidate
+from optsmith.study._tally import ACCEPTED, Tally
+
+
+class Patience:
+    """Ends a search after accepted candidates in a row that do not improve the best score.
+
+    Scores are compared within one fidelity; the first candidate of a fidelity is an improvement.
+
+    Args:
+        limit: Number of accepted candidates without improvement.
+
+    Raises:
+        StudyError: The limit is not positive.
+    """
+
+    def __init__(self, limit: int) -> None:
+        if limit < 1:
+            raise StudyError(f"patience must be at least 1, not {limit}")
+        self.limit = limit
+        self._seen = self._since = 0
+        self._best: dict[float, float] = {}
+
+    def __call__(self, tally: Tally) -> str:
+        """Return why the search ends; empty to continue."""
+        for candidate, evaluation in tally.evaluated[self._seen :]:
+            self._seen += 1
+            if evaluation.status is Status.OK and evaluation.score is not None:
+                self._add(candidate, tally.objective.key(evaluation.score))
+        if self._since < self.limit:
+            return ""
+        return f"no better rule among {self.limit} accepted candidates"
+
+    def _add(self, candidate: Candidate, key: float) -> None:
+        self._since += 1
+        if key < self._best.get(candidate.fidelity, float("inf")):
+            self._best[candidate.fidelity] = key
+            self._since = 0
+
+
+class SmallerBudget:
+    """Ends a search that was started with a larger budget.
+
+    The searcher keeps the budget that it was started with, because the candidates depend on it.
+
+    Args:
+        budget: Number of candidates to accept.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+
+    def __call__(self, tally: Tally) -> str:
+        """Return why the search ends; empty to continue."""
+        reached = tally.counts[ACCEPTED] >= self.budget
+        return f"the budget was reduced to {self.budget}" if reached else ""
+
+
+def finish_requested(_: Tally) -> str:
+    """Return the reason of a study that is finished with the evaluations that it has."""
+    return "the study was finished early"

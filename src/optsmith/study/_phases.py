@@ -1,0 +1,140 @@
+"""The phases of a study: opponents race, rules are searched, the best of both are compared."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from optsmith.execution import Executor
+from optsmith.screening import Screen
+from optsmith.study._begin import Begun
+from optsmith.study._clock import Clock
+from optsmith.study._contest import Comparing, looks_of
+from optsmith.study._context import RACE, REPORT, SEARCH, SELECTION, Context, prepare, run_job
+from optsmith.study._forecast import Forecast
+from optsmith.study._guard import Guard
+from optsmith.study._known import without_known
+from optsmith.study._ledger import Ledger
+from optsmith.study._observer import Observer
+from optsmith.study._race import PHASE as OPPONENTS
+from optsmith.study._race import Finalist, race
+from optsmith.study._recorder import Recorder
+from optsmith.study._runner import Runner
+from optsmith.study._stop import Reason, StoredEnding
+from optsmith.study._tally import Tally
+from optsmith.study._timed_ledger import TimedLedger
+from optsmith.task import Preset, Stage
+
+SIDE_BY_SIDE = 4
+"""Candidates per group if runs are stacked; larger groups would leave fewer jobs for workers."""
+
+RESERVE = 0.97
+"""Share of the time after which optional parts of the comparison are left out."""
+
+
+def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
+    """Run all phases of a study; those that are stored take no time."""
+    terms, task = begun.terms, begun.prepared.task
+    settings, stacking = begun.settings, begun.stacking
+    context = Context(task, stages_of(terms), stacking, settings.device, begun.prepared.proxy)
+    executor.start(run_job, context, prepare)
+    searcher = begun.prepared.searcher(settings)
+    clock = Clock(begun.store, begun.start)
+    forecast = Forecast(
+        terms,
+        len(settings.opponents),
+        executor.workers,
+        ratio=settings.step_ratio,
+        search_until=settings.search_until,
+        start=begun.start,
+        before=clock.before,
+    )
+    tally = Tally(task.objective)
+    recorder = Recorder(begun.store, searcher, tally, observer, clock, forecast)
+    # A time limit applies to a single candidate.
+    is_stacked = stacking.copies > 1 and settings.time_limit is None
+    group = SIDE_BY_SIDE if is_stacked else 1
+    ledger = Ledger(begun.store, executor, group, recorder.evaluated, Guard(settings.task, None))
+    try:
+        location = begun.store.location
+        observer.started(settings, searcher, tally, executor.workers, location, forecast)
+        _announce(begun, recorder, observer)
+        share = terms.protocol.steps / terms.protocol.final_steps
+        opponents, raced = race(
+            ledger,
+            settings.opponents,
+            terms.contest,
+            share,
+            task.objective,
+            observer.rival,
+            observer.entered,
+        )
+        recorder.skip(OPPONENTS)
+        _search(begun, executor, recorder, group)
+        recorder.skip(SEARCH)
+        best = tally.best(len(tally.evaluated))
+        if terms.contest.looks:  # the paper proposes known rules, too
+            best = without_known(best, terms.proposals)
+        ledger.trained[SEARCH] = sum(e.trained for _, e in tally.evaluated)
+        until = None if settings.max_time is None else RESERVE * settings.max_time
+        timed = TimedLedger(ledger, clock, until, looks_of(terms)[0], observer.entered)
+        comparing = Comparing(timed, terms, task.objective, task.metrics)
+        rules = [Finalist.of(e) for e in best[: terms.proposals]]
+        result = comparing.run(rules, opponents, executor.workers)
+        recorder.finish(result, raced)
+    finally:
+        recorder.save()
+        observer.finished()
+
+
+def stages_of(terms: Preset) -> dict[str, Stage]:
+    """Return the stages of a study, by name."""
+    protocol, contest = terms.protocol, terms.contest
+    return {
+        SEARCH: protocol.search_stage,
+        RACE: protocol.race_stage(),
+        SELECTION: protocol.selection_stage(contest.selection_seeds),
+        REPORT: protocol.report_stage(looks_of(terms)[0]),
+    }
+
+
+def _announce(begun: Begun, recorder: Recorder, observer: Observer) -> None:
+    """Say what the user should know before the first phase."""
+    for note in begun.notes:
+        observer.noted(note)
+    observer.stacked(begun.stacking)
+    if begun.settings.plan:
+        observer.planned(begun.settings.plan)
+    if recorder.count:
+        observer.resumed(recorder.count)
+
+
+def _search(begun: Begun, executor: Executor, recorder: Recorder, group: int) -> None:
+    """Run the search, until its searcher is done or a reason ends it."""
+    settings, terms, tally = begun.settings, begun.terms, recorder.tally
+    screen = Screen(
+        descent=Screen().descent if terms.descent else None,
+        trajectory=Screen().trajectory if terms.trajectory else None,
+        seed=settings.seed,
+        max_state_bytes=terms.max_state_bytes,
+        max_step_cost=terms.max_step_cost,
+    )
+    moment: list[Reason] = [*begun.moment]
+    if settings.search_until is not None:
+        moment.append(partial(_time_is_up, recorder.clock, settings.search_until))
+    ending = StoredEnding(recorder.clock, tally, terms.budget, begun.outcomes, moment)
+    key = _KEYS[terms.dedupe]
+    guard = Guard(settings.task)
+    Runner(recorder.searcher, screen, key, executor, group, recorder, ending, guard=guard).run()
+    if ending.why:
+        recorder.observer.noted(f"the search ends: {ending.why}")
+
+
+def _time_is_up(clock: Clock, until: float, _: Tally) -> str:
+    return "its share of the time is used" if clock.seconds() > until else ""
+
+
+_KEYS = {
+    "none": lambda screening: "",
+    "equal": lambda screening: screening.fingerprint,
+    "scale": lambda screening: screening.scale_fingerprint,
+}

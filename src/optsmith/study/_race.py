@@ -1,0 +1,122 @@
+"""The race of the opponents: many start, the best few are compared with the rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from optsmith.evaluation import Evaluation
+from optsmith.study._context import RACE, SEARCH
+from optsmith.study._cost import survivors
+from optsmith.study._ledger import Entry, Ledger
+from optsmith.task import Contest, Objective
+
+PHASE = "opponents"
+
+
+@dataclass(frozen=True, slots=True)
+class Finalist:
+    """A recipe of the final comparison.
+
+    Attributes:
+        recipe: Text of the rule or opponent.
+        lr: A learning rate that was good in shorter runs; None if it is not known.
+        step_seconds: Seconds per training step there; 0 if they are not known.
+    """
+
+    recipe: str
+    lr: float | None = None
+    step_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, evaluation: Evaluation) -> Finalist:
+        """Return the finalist of an evaluation with shorter runs."""
+        seconds = evaluation.seconds / max(1, evaluation.trained)
+        return cls(evaluation.recipe, evaluation.lr, seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raced:
+    """An opponent that left the race.
+
+    Attributes:
+        recipe: Text of the opponent.
+        fidelity: Share of a full run that it was trained for.
+        score: Its score there; None if it had none.
+        lr: Its best learning rate there.
+        reason: Why it has no score; empty if it has one.
+    """
+
+    recipe: str
+    fidelity: float
+    score: float | None
+    lr: float | None
+    reason: str = ""
+
+
+def race(
+    ledger: Ledger,
+    opponents: Sequence[str],
+    contest: Contest,
+    share: float,
+    objective: Objective,
+    rival: Callable[[Evaluation], None],
+    entered: Callable[[str, int], None],
+) -> tuple[list[Finalist], list[Raced]]:
+    """Return the opponents that reach the final comparison, best first, and those that do not.
+
+    All of them are trained for the fractions of a run in `contest.race`, each at a coarse grid of
+    learning rates. The best are evaluated as candidates of the search are, so that rules and
+    opponents can be compared while the search runs.
+
+    Args:
+        ledger: Evaluates the opponents.
+        opponents: Texts of the opponents.
+        contest: The settings of the race.
+        share: Length of the search's runs, as a share of a full run.
+        objective: The objective of the task.
+        rival: Called with the best opponent, once it is evaluated as a candidate of the search.
+        entered: Called with the phase and the number of evaluations that are added to it.
+    """
+    if not contest.race or not opponents:
+        return [Finalist(recipe) for recipe in opponents], []
+    left: list[Raced] = []
+    staying = [Finalist(recipe) for recipe in opponents]
+    for fidelity, kept in zip(contest.race, survivors(len(opponents), contest)[1:], strict=True):
+        entries = [Entry(RACE, one.recipe, fidelity, around=one.lr) for one in staying]
+        entered(PHASE, ledger.missing(entries))
+        found = ledger.evaluate(PHASE, entries)
+        staying = _best(found, kept, fidelity, objective, left)
+    entries = [Entry(SEARCH, one.recipe) for one in staying]
+    entered(PHASE, ledger.missing(entries))
+    found = ledger.evaluate(PHASE, entries)
+    finalists = _best(found, contest.finalists or len(opponents), share, objective, left)
+    best = next((e for e in found if finalists and e.recipe == finalists[0].recipe), None)
+    if best is not None:
+        rival(best)
+    return finalists, left
+
+
+def _best(
+    found: Sequence[Evaluation],
+    count: int,
+    fidelity: float,
+    objective: Objective,
+    left: list[Raced],
+) -> list[Finalist]:
+    """Return the `count` best opponents, best first; the others are appended to `left`."""
+    ranked = sorted(found, key=lambda e: math.inf if e.score is None else objective.key(e.score))
+    staying = [e for e in ranked if e.score is not None][:count]
+    left += [
+        Raced(
+            recipe=e.recipe,
+            fidelity=fidelity,
+            score=e.score,
+            lr=e.lr,
+            reason="" if e.score is not None else e.error or e.status.value.replace("_", " "),
+        )
+        for e in ranked
+        if e not in staying
+    ]
+    return [Finalist.of(e) for e in staying]

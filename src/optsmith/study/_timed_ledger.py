@@ -1,0 +1,78 @@
+"""Evaluations of the final comparison, as far as there is time for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from optsmith.evaluation import Evaluation
+from optsmith.study._clock import Clock
+from optsmith.study._ledger import Entry, Ledger
+
+TUNING, REPORTING, SPEED_UP, CHECKS = "tuning", "report", "speed-up", "checks"
+"""Phases of the comparison."""
+
+
+class TimedLedger:
+    """A ledger that reports its phases and knows what there is still time for.
+
+    Args:
+        ledger: Evaluates and stores.
+        clock: The time of the study.
+        until: Seconds of the study after which optional parts are left out; None: no limit.
+        block: Report seeds per evaluation.
+        entered: Called with each phase and the number of its evaluations.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        until: float | None,
+        block: int,
+        entered: Callable[[str, int], None],
+    ) -> None:
+        self._ledger, self.clock, self.until, self.block = ledger, clock, until, block
+        self._entered = entered
+        self._run_seconds = 0.0  # of a full run, as last measured
+
+    def evaluate(self, phase: str, entries: Sequence[Entry]) -> list[Evaluation]:
+        """Evaluate the entries of a phase that are not stored, and return all of them."""
+        self._entered(phase, self._ledger.missing(entries))
+        return self._ledger.evaluate(phase, entries)
+
+    def report(self, entries: Sequence[Entry]) -> list[Evaluation]:
+        """Evaluate recipes on a block of report seeds, and note how long a full run takes."""
+        new, before = self._ledger.missing(entries), self.clock.seconds()
+        found = self.evaluate(REPORTING, entries)
+        if new:
+            self._run_seconds = (self.clock.seconds() - before) / (new * self.block)
+        return found
+
+    def allows(self, what: str, entries: Sequence[Entry], length: float) -> bool:
+        """Return whether there is time for optional evaluations: decided once, then stored.
+
+        Args:
+            what: Names the decision.
+            entries: The evaluations.
+            length: Mean length of their runs, relative to a full run.
+        """
+        until = self.until
+        if until is None:
+            return True
+        seconds = len(entries) * self.block * length * self._run_seconds
+        names = ",".join(sorted({entry.recipe for entry in entries}))
+        return bool(
+            self.clock.decide(
+                f"{what} of {names}"[:200], lambda: self.clock.seconds() + seconds < until
+            )
+        )
+
+    @property
+    def trained(self) -> dict[str, int]:
+        """Training steps of all evaluations, by purpose."""
+        return self._ledger.trained
+
+    def seconds_left(self) -> float:
+        """Return the seconds until optional parts are left out."""
+        return math.inf if self.until is None else max(0.0, self.until - self.clock.seconds())
