@@ -40,6 +40,7 @@ examples: .venv/.installed
 	$(BIN)/python examples/your_module.py
 	$(BIN)/python examples/your_loop.py
 	$(BIN)/python examples/train_robust.py
+	$(BIN)/python examples/observer.py
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

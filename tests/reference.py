@@ -82,6 +82,11 @@ TIMES = {
     "ld": lambda tau: 1 - tau,
     "cd": lambda tau, n=0.5: 0.5 * (1 + math.cos(2 * math.pi * n * tau)),
     "rd": lambda tau, n=20: 0.5 * (1 + math.cos(math.pi * math.fmod(n * tau, 1))),
+    "wc": lambda tau, warmup=0.1: (
+        tau / warmup
+        if tau < warmup
+        else 0.5 + 0.5 * math.cos(math.pi * (tau - warmup) / (1 - warmup))
+    ),
 }
 
 NUMBERS = {"1": 1.0, "2": 2.0}

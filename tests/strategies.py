@@ -46,7 +46,7 @@ def registered(*added: Operator) -> Iterator[None]:
             operators.remove(operator.name)
 
 
-_POOL = (*PAPER, operators["abs"], *CUSTOM)
+_POOL = (*PAPER, operators["abs"], operators["wc"], *CUSTOM)
 _VARIANTS = (
     operators["drop"].variant(0.3),
     operators["drop"].variant(0.0),

@@ -9,8 +9,9 @@ from torch.nn.functional import mse_loss
 from optsmith import Objective, Protocol, Run, Task
 
 PROTOCOL = Protocol(
-    lrs=(0.01, 0.1, 1.0), proxy_steps=10, steps=12, final_steps=20, score_seeds=2, final_seeds=2
-)
+    lrs=(0.01, 0.1, 1.0), proxy_steps=10, steps=12, final_steps=20, score_seeds=2, final_seeds=2,
+    threshold=10.0,
+)  # fmt: skip
 
 
 def quadratic(run: Run):
@@ -40,7 +41,10 @@ def close(output, target):
 
 
 def line(**settings) -> Task:
+    """Return a task on the training loss, or on validation data if these are given."""
     defaults = {"test": line_data(32, 1), "batch_size": 16, "protocol": PROTOCOL, "name": "line"}
+    if "validation" not in settings:
+        defaults["objective"] = "training loss"
     return Task.from_module(lambda: nn.Linear(4, 1), line_data(), mse_loss, **defaults | settings)
 
 

@@ -66,6 +66,7 @@ graph = SimpleNamespace(x=x, y=y, edge_index=None, train=torch.arange(64) < 32)
 """What a reader of the documents has."""
 
 PYTHON_CHANGES = {
+    'max_time="30m")': 'budget=4, preset="smoke", workers=0)',
     "budget=128": 'budget=4, preset="smoke", workers=0',
     "mnistnet-quick-mct-0": "mnistnet-smoke-mct-0",  # the study of the shortened search
     "steps=200))": "steps=20))",  # of a conformance check
@@ -117,12 +118,17 @@ def shortened(command: str) -> list[str]:
             words[number] = "smoke"
         elif before == "--budget":
             words[number] = str(max(8, int(word) // 16))
+        elif before == "--max-time":
+            words[number] = "20s"
         elif before == "--device":
             words[number] = "cpu"
-        elif before == "report":
+        elif words[0] == "compare":
+            words[number] = word.replace("mnistnet-quick", "digits-smoke")
+        elif before in ("report", "card", "export") and word.startswith("mnistnet-"):
             words[number] = "digits-smoke-mct-0"
     if words[0] in ("search", "evaluate"):
         words += [] if "--preset" in words else ["--preset", "smoke"]
+    if words[0] in ("search", "evaluate", "finish"):
         words += ["--workers", "0"]
     return words
 

@@ -23,6 +23,7 @@ ENVIRONMENT = {
 PLAIN, HUGGING_FACE, LIGHTNING = "plain_pytorch", "huggingface_trainer", "lightning_module"
 ROBUST = "train_robust"
 SEARCHES = {"your_module": "tumours", "your_loop": "picture"}
+OBSERVER = "observer"
 PACKAGES = {
     PLAIN: ["sklearn"],
     HUGGING_FACE: ["transformers", "accelerate"],
@@ -116,5 +117,41 @@ def test_a_search_of_one_s_own_beats_adam(name, tmp_path):
     assert study.best().held_out_score < adam.score
 
 
+def test_a_search_is_logged(tmp_path):
+    # None in sys.modules makes an import fail as if the package were not there.
+    source = (EXAMPLES / f"{OBSERVER}.py").read_text()
+    assert 'preset="smoke"' in source
+    short = source.replace('preset="smoke"', 'preset="smoke", budget=2, workers=0')
+    code = f"import sys; sys.modules['torch.utils.tensorboard'] = None\n{short}"
+    done = run("-c", code, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^search 2: \d", done.stdout, re.M)
+    assert re.search(r"^report/torch:adam\S* 1: \d", done.stdout, re.M)
+    assert "digits: mct search for 2 rules" in done.stderr  # beside the progress display
+
+
+def test_the_notebook_runs_and_is_kept_without_outputs(tmp_path):
+    notebook = json.loads((EXAMPLES / "search.ipynb").read_text(encoding="utf-8"))
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    source = "\n".join("".join(cell["source"]) for cell in cells)
+    settings = 'preset="smoke", budget=2, workers=0, baselines=["torch:sgd"]'
+    shorter = {
+        'max_time="3m"': settings,
+        'preset="smoke", progress': f"{settings}, progress",
+        "range(2)": "range(1)",
+    }
+    if find_spec("matplotlib") is None:
+        shorter["study.plot()"] = ""
+    for old, new in shorter.items():
+        assert old in source
+        source = source.replace(old, new)
+    shown = "\nprint(study._repr_html_(), studies[0].compare(*studies[1:])._repr_html_())"
+    done = run("-c", source + shown, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("optsmith-figure") >= 2
+
+
 def test_every_example_is_tested():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PACKAGES, *SEARCHES}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*PACKAGES, *SEARCHES, OBSERVER}

@@ -38,6 +38,31 @@ def test_no_module_imports_a_private_module_of_another_package():
     assert not wrong
 
 
+LATE = {
+    ("study/_search.py", "display"),
+    ("study/_study.py", "report"),
+    ("study/_finding.py", "report"),
+    ("study/_compare.py", "report"),
+    ("evaluation/_comparison.py", "report"),
+}
+"""Methods and functions that show something, and import what shows it when they are called."""
+
+
+def test_what_is_shown_does_not_depend_on_how_it_is_shown():
+    late = set()
+    for path in MODULES:
+        package, *rest = path.relative_to(ROOT).parts
+        if package not in ("display", "report", "cli") and rest:
+            names = {name.split(".")[1] for name in imports(path) if name.startswith("optsmith.")}
+            late |= {("/".join([package, *rest]), name) for name in names & {"display", "report"}}
+    assert late == LATE
+    code = (
+        "import sys, optsmith.study;"
+        "sys.exit(any(m in sys.modules for m in ('optsmith.display', 'optsmith.report')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_a_public_class_name_has_one_meaning():
     classes = Counter(
         node.name

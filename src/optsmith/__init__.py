@@ -16,6 +16,7 @@ from optsmith._errors import (
     SpaceError,
     StudyError,
     TaskError,
+    TaskFailure,
 )
 from optsmith._version import __version__
 from optsmith._zoo import ZooEntry, zoo
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from optsmith.evaluation import Evaluation, Status
     from optsmith.optim import Program, RuleOptimizer, decay_groups, roles
     from optsmith.screening import Screen, Screening, screen
-    from optsmith.study import Finding, Study, evaluate, search
+    from optsmith.study import Finding, Observer, Study, evaluate, search
     from optsmith.task import Metric, Objective, Protocol, Run, Task, tasks
 
 _NEED_TORCH = {
@@ -42,6 +43,7 @@ _NEED_TORCH = {
     "Screening": "optsmith.screening",
     "screen": "optsmith.screening",
     "Finding": "optsmith.study",
+    "Observer": "optsmith.study",
     "Study": "optsmith.study",
     "evaluate": "optsmith.study",
     "search": "optsmith.study",
@@ -60,6 +62,7 @@ __all__ = [
     "Finding",
     "Metric",
     "Objective",
+    "Observer",
     "Operator",
     "OptimizerError",
     "OptsmithError",
@@ -81,6 +84,7 @@ __all__ = [
     "StudyError",
     "Task",
     "TaskError",
+    "TaskFailure",
     "ZooEntry",
     "__version__",
     "attack",

@@ -96,6 +96,7 @@ def test_help_without_torch(arguments):
         (("shw", "g"), "show"),
         (("zoo", "g"), "unexpected extra argument"),
         (("completion", "tcsh"), "bash"),
+        (("search", "digits", "--threshold", "low"), "neither a number nor untrained"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(arguments, says):

@@ -47,7 +47,7 @@ found_once = cache(find_task)
 def settings_of(words: list[str]) -> dict:
     """Return the settings of a search command, without running it."""
     with (
-        mock.patch("optsmith.study._search.Settings", stop),
+        mock.patch("optsmith.study._prepare.Settings", stop),
         mock.patch("optsmith.task.find_task", found_once),
         pytest.raises(Made) as made,
     ):
@@ -78,9 +78,15 @@ OPTIONS = {
     "--score-seeds": COUNTS,
     "--final-seeds": COUNTS,
     "--lr-search": st.sampled_from(["grid", "halving", "auto"]),
-    "--threshold": st.floats(-1e3, 1e3).map(repr),
+    "--threshold": st.floats(-1e3, 1e3).map(repr) | st.just("untrained"),
     "--time-limit": RATES,
     "--stack": COUNTS,
+    "--patience": COUNTS,
+    "--max-state-bytes": st.integers(0, 16).map(str),
+    "--max-step-cost": RATES,
+    "--baselines": st.sampled_from(
+        ["task", "classic", "none", "adam", "sgd+constant,adamw+cosine"]
+    ),
     "--device": st.sampled_from(["cpu", "cpu:0"]),
 }
 SWITCHES = (
@@ -134,7 +140,7 @@ def test_a_report_prints_it_whoever_writes_the_report(tmp_path, monkeypatch, cap
     study = Study.load("bowl-quick-mct-0")
     command = search_command(study)
     assert command.startswith("optsmith search task.py:task ")
-    assert command.endswith(" --no-baselines")
+    assert command.endswith(" --baselines none")
     assert settings_of(shlex.split(command)[1:]) == study.settings
     monkeypatch.setattr(sys, "argv", ["optsmith", "report", study.name, "-o", "page.html"])
     main()
@@ -143,10 +149,22 @@ def test_a_report_prints_it_whoever_writes_the_report(tmp_path, monkeypatch, cap
 
 
 def test_what_only_python_can_make_has_no_command(tmp_path):
-    small = {"budget": 2, "options": {"levels": 1}, "workers": 0, "compare": [], "proposals": 1}
+    small = {"budget": 2, "options": {"levels": 1}, "workers": 0, "baselines": [], "proposals": 1}
     study = optsmith.search(bowl(), storage=tmp_path, **small)
     assert search_command(study) == ""
     known = dict(study.settings)
     assert command_of(known)
     assert not command_of({**known, "space": "my own"})
     assert not command_of({**known, "algorithm": "Mine"})
+    assert not command_of({**known, "proxy": "my small task"})
+
+
+def test_settings_of_a_plan_are_left_to_the_plan(tmp_path):
+    small = {"budget": 2, "options": {"levels": 1}, "workers": 0, "baselines": [], "proposals": 1}
+    known = dict(optsmith.search(bowl(), storage=tmp_path, **small).settings)
+    asked = {**known, "max_time": 360.0, "patience": 9}
+    command = command_of({**known, "budget": 77, "asked": asked})
+    assert "--max-time 360.0 --patience 9" in command
+    assert "--budget" not in command
+    assert "--final-steps" not in command
+    assert "--proxy steps=0.1" in command_of({**known, "proxy": "steps=0.1"})

@@ -46,7 +46,7 @@ def test_json_is_all_there_is_on_stdout(searched):
     result = json.loads(done.stdout)
     assert {"best", "top", "baselines", "counts", "settings", "seconds"} <= set(result)
     assert {"rule", "lr", "search_score", "held_out_score"} <= set(result["best"])
-    assert len(result["baselines"]) == 18
+    assert 1 <= len(result["baselines"]) <= 18  # those that the race left
     assert result["best"]["rule"] in [found["rule"] for found in result["top"]]
     refused = result["counts"].pop("refused")
     drawn = result["counts"].pop("drawn")
@@ -70,8 +70,8 @@ def test_without_json_there_is_a_table_and_a_page(searched):
     folder, _ = searched
     done = optsmith("search", "digits", "--preset", "smoke", folder=folder)
     assert done.returncode == 0, done.stderr
-    assert "torch:adam+cosine" in done.stdout
-    assert "the best baseline" in done.stdout
+    assert "torch:adam" in done.stdout
+    assert "cite it:  optsmith card digits-smoke-mct-0" in done.stdout
     page = folder / "optsmith-studies" / "digits-smoke-mct-0.html"
     assert f"report: {page.relative_to(folder)}" in done.stderr
     text = page.read_text()
@@ -140,7 +140,8 @@ def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):
     study = Study.load("digits-smoke-random-0", tmp_path / "optsmith-studies")
     command = search_command(study)
     assert "--algorithm random --space paper --budget 4 --seed 0" in command
-    assert command.endswith("--rungs 0.5,1 --draws 18000 --count-all --no-baselines")
+    assert "--rungs 0.5,1 --draws 18000 --count-all" in command
+    assert command.endswith("--baselines none")
 
 
 BAD = [
@@ -213,6 +214,5 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path):
     assert "Traceback" not in errors
     page = optsmith("report", "digits-smoke-mct-0", folder=tmp_path)
     assert page.returncode == 0, page.stderr
-    again = optsmith(*SMOKE, "--budget", "12", folder=tmp_path)
-    assert again.returncode == 2
-    assert "budget 400, not 12" in again.stderr
+    again = optsmith(*SMOKE, "--budget", "2", folder=tmp_path)
+    assert again.returncode == 0, again.stderr

@@ -20,6 +20,8 @@ BASELINES = {
     "torch:adamw": 0.293,
     "torch:rmsprop": 0.268,
 }
+OPPONENT = "torch:nesterov+linear"
+BEST = 0.243 * 0.985
 FAILURES = ("early_stopped", "early_stopped", "early_stopped", "diverged", "rejected", "failed")
 
 
@@ -106,7 +108,9 @@ def _row(label: str, kind: str, schedule: str, score: float, rng: random.Random)
         "at_edge": lr in (RATES[0], RATES[-1]),
         "score": score,
         "spread": rng.uniform(0.002, 0.011),
-        "n": 4,
+        "n": 8,
+        "change": None if label == OPPONENT else _paired(score / BEST - 1, 0.012, rng),
+        "rates": 9,
         "metrics": {"test accuracy": [0.975 - score / 7, rng.uniform(0.001, 0.006)]},
         "ms_per_step": rng.uniform(0.3, 0.6),
         "state_bytes": float(rng.choice([0, 4, 8, 12])),
@@ -114,6 +118,91 @@ def _row(label: str, kind: str, schedule: str, score: float, rng: random.Random)
         "error": "",
         "curve": _curve(score, rng),
     }
+
+
+def _paired(change: float, margin: float, rng: random.Random, better: Any = None, seeds: int = 8):
+    """Return a paired comparison as plain data; smaller is better unless `better` is given."""
+    margin *= rng.uniform(0.8, 1.3)
+    decided = abs(change) > margin
+    found = change < 0 if better is None else better
+    return {
+        "change": change,
+        "low": change - margin,
+        "high": change + margin,
+        "p": 0.0031 if decided else 0.41,
+        "seeds": seeds,
+        "diverged": 0,
+        "other_diverged": 0,
+        "better": found if decided else None,
+    }
+
+
+def claim(seed: int = 1) -> dict[str, Any]:
+    """Return the claim of the fake study: the rule is better in everything."""
+    rng = random.Random(seed)
+    own = WINNER
+    return {
+        "rule": WINNER,
+        "lr": 0.1,
+        "opponent": OPPONENT,
+        "opponent_lr": 0.3,
+        "paired": _paired(-0.0203, 0.009, rng, seeds=16),
+        "metrics": {"test accuracy": _paired(0.0041, 0.002, rng, True, 16)},
+        "contradicted": False,
+        "looks": 2,
+        "stopped": "",
+        "speed_up": {"share": 0.71, "low": 0.64, "high": 0.79, "bound": "", "seeds": 8},
+        "step_ratio": 1.08,
+        "checks": [
+            {"setting": "half the learning rate", "against": own,
+             "paired": _paired(0.031, 0.02, rng)},
+            {"setting": "twice the learning rate", "against": own,
+             "paired": _paired(0.007, 0.01, rng)},
+            {"setting": "twice the steps", "against": OPPONENT,
+             "paired": _paired(-0.024, 0.013, rng)},
+        ],
+        "equally_tuned": None,
+        "equally_tuned_opponent": "",
+        "known": "",
+        "recommended": WINNER,
+        "selection_seeds": [1_000_000, 1_999_999, 2_000_001, 2_000_002],
+        "report_seeds": list(range(1_000_001, 1_000_017)),
+        "trained": {"search": 812_000, "opponents": 143_000, "tuning": 96_000, "report": 64_000,
+                    "checks": 52_000},
+        "rule_score": 0.2345,
+        "opponent_score": 0.2394,
+        "metric_means": {"test accuracy": [0.9415, 0.9376]},
+    }  # fmt: skip
+
+
+def mixed() -> dict[str, Any]:
+    """Return a study whose objective and held-out metric disagree, with a known rule."""
+    data = study()
+    rng = random.Random(5)
+    data["claim"]["metrics"]["test accuracy"] = _paired(-0.013, 0.004, rng, False, 16)
+    data["claim"]["contradicted"] = True
+    data["claim"]["known"] = data["winner"]["known"] = "torch:nesterov, tuned"
+    data["verdict"] = (
+        f"{WINNER} beats {OPPONENT} in mean training loss by 2.0 %, but its test accuracy is worse"
+        " by 1.3 %. Both differences are paired over 16 seeds."
+    )
+    return data
+
+
+def beaten() -> dict[str, Any]:
+    """Return a study that recommends an opponent."""
+    data = study()
+    rng = random.Random(6)
+    data["claim"] |= {
+        "paired": _paired(0.031, 0.012, rng, seeds=8),
+        "metrics": {},
+        "recommended": OPPONENT,
+        "speed_up": {"share": 1.0, "low": None, "high": None, "bound": "above", "seeds": 8},
+    }
+    data["recommended"] = {"recipe": OPPONENT, "kind": "baseline", "schedule": "linear", "lr": 0.3}
+    data["winner"]["simplified"] = "m1 + RMSprop"
+    data["verdict"] = f"{WINNER} is worse than {OPPONENT}, by 3.1 %. Use {OPPONENT}."
+    return data
 
 
 def final_rows(history: list[Any], rng: random.Random) -> list[Any]:
@@ -127,7 +216,8 @@ def final_rows(history: list[Any], rng: random.Random) -> list[Any]:
             rows.append(_row(recipe, "baseline", schedule, score * factor, rng))
     rows.sort(key=lambda row: row["score"])
     worst = next(row for row in rows if row["label"] == "torch:adamw")
-    worst |= {"score": None, "spread": None, "metrics": {}, "status": "diverged", "curve": []}
+    worst |= {"score": None, "spread": None, "metrics": {}, "status": "diverged", "curve": [],
+              "change": None}  # fmt: skip
     rows.remove(worst)
     return [*rows, worst]
 
@@ -163,11 +253,43 @@ def study(seed: int = 1, per_level: int = PER_LEVEL) -> dict[str, Any]:
             "length": 6,
             "lr": 0.1,
             "at_edge": False,
+            "known": "",
             "search": {"score": 0.5603, "spread": 0.0104, "seeds": 10},
             "held_out": {"score": 0.2345, "spread": 0.0031, "seeds": 4},
         },
-        "verdict": "Beats the best baseline (torch:nesterov+linear) by 5.3 standard errors.",
-        "final": {"steps": 1000, "seeds": 4, "rows": final_rows(history, rng)},
+        "verdict": f"{WINNER} beats {OPPONENT}: its mean training loss is 2.0 % lower (95 %"
+        " interval 1.1 to 2.9 %, 16 seeds). It needs 71 % of the steps for the same result.",
+        "claim": claim(seed),
+        "recommended": {"recipe": WINNER, "kind": "rule", "schedule": "", "lr": 0.1},
+        "raced": [
+            {
+                "recipe": "torch:radam+cosine",
+                "fidelity": 0.05,
+                "score": 0.91,
+                "lr": 0.01,
+                "reason": "",
+            },
+            {
+                "recipe": "torch:adafactor",
+                "fidelity": 0.05,
+                "score": None,
+                "lr": None,
+                "reason": "diverged",
+            },
+            {
+                "recipe": "torch:lion+linear",
+                "fidelity": 0.2,
+                "score": 0.44,
+                "lr": 0.001,
+                "reason": "",
+            },
+        ],
+        "final": {
+            "steps": 1000,
+            "seeds": 16,
+            "opponent": OPPONENT,
+            "rows": final_rows(history, rng),
+        },
         "history": history,
         "tree": tree,
         "counts": {

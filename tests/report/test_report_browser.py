@@ -4,7 +4,7 @@ import json
 
 import browser
 import pytest
-from fake_study import WINNER, study
+from fake_study import WINNER, beaten, mixed, study
 
 from optsmith.report import render
 
@@ -60,6 +60,28 @@ def test_it_loads_in_silence_and_fits(chromium, page, width, scheme):
     )
     assert len(boxes) == 3
     assert all(x >= 0 and right <= width and height > 200 for x, right, height in boxes)
+
+
+@pytest.mark.parametrize("made", [mixed, beaten])
+def test_other_answers_load_in_silence_and_fit(chromium, tmp_path, made):
+    path = tmp_path / "report.html"
+    path.write_text(render(made()), encoding="utf-8")
+    chromium.open(path, 390, "dark")
+    assert chromium.complaints() == []
+    chromium.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    assert chromium.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_zero_line_is_at_the_same_place_in_every_row(chromium, page):
+    for width in (1280, 390):
+        chromium.open(page, width)
+        places = chromium.evaluate(
+            "[...document.querySelectorAll('.differences .zero')]"
+            ".map(e => Math.round(e.getBoundingClientRect().x))"
+        )
+        assert len(places) == 11
+        assert len(set(places)) == 1
+        assert 0 < places[0] < width
 
 
 def test_marks_and_words_are_drawn_inside_the_page(chromium, page):

@@ -7,14 +7,16 @@ import shlex
 from html.parser import HTMLParser
 
 import pytest
-from fake_study import WINNER, study
+from fake_study import OPPONENT, WINNER, beaten, mixed, study
 
 from optsmith.report import render
 from optsmith.report._html import code, markup, tag
-from optsmith.report._winner import shell
+from optsmith.report._usage import shell
 
 VOID = {"br", "link", "meta", "wbr"}
-SECTIONS = ["winner", "final", "curves", "history", "front", "tree", "screened", "repeat"]
+SECTIONS = [
+    "winner", "final", "checks", "curves", "history", "front", "tree", "screened", "card", "repeat",
+]  # fmt: skip
 EVIL = "\"><script>hacked=1</script><img src=x onerror='hacked=1'>&amp;'"
 
 
@@ -85,9 +87,62 @@ def test_a_finished_search_has_every_section(full):
     assert page.sections == SECTIONS
     assert [a["href"] for a in page.named("a")[1:]] == [f"#{name}" for name in SECTIONS]
     assert len(html.encode()) < 300_000
-    for words in ("MNISTNET", full["verdict"], full["command"], full["warnings"][0], "5 min 12 s"):
+    for words in ("MNISTNET", full["command"], full["warnings"][0], "5 min 12 s"):
         assert words in page.text
-    assert f'optsmith export "{WINNER}" -o my_optimizer.py' in page.text
+    assert f'optsmith export -o my_optimizer.py "{WINNER}"' in page.text
+
+
+def test_the_verdict_is_above_everything_else_with_its_first_sentence_apart(full):
+    html = render(full)
+    first, rest = full["verdict"].split(". ")
+    assert f'<p class="first">{first}.</p><p>{rest}</p>' in html
+    assert html.index(first) < html.index("<math")
+    assert "Better than the best opponent" in html
+
+
+def test_a_held_out_metric_that_disagrees_is_visible_at_the_top():
+    html = render(mixed())
+    assert html.index("Objective and held-out metric disagree") < html.index("<math")
+    assert "Better than the best opponent" not in html
+
+
+def test_an_open_and_a_lost_comparison_are_called_so(data):
+    data["claim"]["paired"]["better"] = None
+    assert "Not decided" in render(data)
+    data["claim"]["paired"]["better"] = False
+    assert "The best opponent is better" in render(data)
+
+
+def test_the_evidence_has_interval_seeds_and_speed_up(full):
+    text = Page(render(full)).text.replace("\N{MINUS SIGN}", "-")
+    assert "-2.0 %95 % interval -2.8 to -1.2 %, 16 seeds, p = 0.0031" in text
+    assert "71 % (64 to 79 %)" in text
+    assert "time for the same result77 %" in text
+    assert "half the learning rate" in text
+
+
+def test_an_opponent_is_recommended_when_it_is_better():
+    page = Page(render(beaten()))
+    assert "Recommended: a tuned opponent" in page.text
+    assert f'optsmith export -o my_optimizer.py "{OPPONENT}"' in page.text
+    assert "make_optimizer(model, lr=0.3, total_steps=total_steps)" in page.text
+    assert "RuleOptimizer" not in page.text
+    assert "The best rule of the search" in page.text
+    assert "more than 100 %" in page.text  # it does not reach the opponent
+
+
+def test_what_is_known_has_a_badge(full):
+    assert "known: torch:nesterov, tuned" in Page(render(mixed())).text
+    assert not Page(render(full)).having("badge")
+
+
+def test_a_study_without_a_claim_has_neither_evidence_nor_card(data):
+    data |= {"claim": None, "raced": []}
+    page = Page(render(data))
+    assert page.sections == [s for s in SECTIONS if s not in ("checks", "card")]
+    assert "The rule it found" in page.text
+    assert "95 % interval" in page.text  # of the table
+    assert not page.having("label")
 
 
 def test_a_task_says_how_its_rules_are_used(data):
@@ -133,10 +188,10 @@ def test_every_chart_has_a_name_and_a_description(full):
 
 
 def test_an_unfinished_search_says_so(data):
-    data |= {"finished": False, "final": None, "verdict": "", "warnings": []}
+    data |= {"finished": False, "final": None, "verdict": "", "warnings": [], "claim": None}
     data["tree"][-1]["chosen"] = None
     page = Page(render(data))
-    assert page.sections == [s for s in SECTIONS if s not in ("final", "curves")]
+    assert page.sections == [s for s in SECTIONS if s not in ("final", "checks", "curves", "card")]
     assert "Unfinished search" in page.text
     assert "The best rule so far" in page.text
     assert not page.having("verdict")
@@ -146,6 +201,7 @@ def test_a_search_without_an_accepted_rule(data):
     for entry in data["history"]:
         entry |= {"status": "early_stopped", "score": None, "lr": None}
     data |= {"winner": None, "final": {"steps": 1, "seeds": 1, "rows": []}, "tree": []}
+    data |= {"claim": None, "recommended": None}
     page = Page(render(data))
     assert page.sections == ["winner", "history", "screened", "repeat"]
     assert "No rule was accepted" in page.text
@@ -192,7 +248,7 @@ def test_not_a_number_is_not_shown(data):
 
 
 def test_whatever_data_says_stays_text(data):
-    fixed = {"status", "kind", "direction"}
+    fixed = {"status", "kind", "direction", "bound"}
 
     def poison(value, key=""):
         if isinstance(value, dict):
@@ -231,12 +287,12 @@ def test_a_rule_of_unknown_operators_is_shown_as_text(data):
     assert page.having("plain-formula")
 
 
-def test_the_simplified_rule_is_shown_when_it_differs(data):
-    assert "Simplified" not in Page(render(data)).text
+def test_the_simplified_rule_is_shown_and_the_raw_one_is_folded(data):
+    assert "as the search found it" not in Page(render(data)).text
     data["winner"]["simplified"] = "m1 + RMSprop"
-    page = Page(render(data))
-    assert "Simplified, the same function:" in page.text
-    assert len(page.named("math")) == 2
+    html = render(data)
+    assert html.index("m1 + RMSprop</code>") < html.index("as the search found it")
+    assert len(Page(html).named("math")) == 2
     data["winner"]["simplified"] = data["winner"]["rule"]
     assert len(Page(render(data)).named("math")) == 1
 

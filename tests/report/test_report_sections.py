@@ -9,6 +9,7 @@ import pytest
 from fake_study import WINNER, study
 
 from optsmith.report._curves import curves_section, drawn_rows
+from optsmith.report._differences import differences, shown_rows
 from optsmith.report._front import front
 from optsmith.report._history import accepted, history_section, improvements
 from optsmith.report._rows import grouped, name_of, optimizer_of
@@ -77,39 +78,81 @@ def test_what_has_no_score_is_marked_at_the_border(full):
 
 
 def test_the_table_groups_baselines_and_marks_rules(full):
-    html = final_section(full["final"], LOSS, WINNER)
+    html = final_section(full, LOSS)
     rows = re.findall(r"<tr[^>]*>.*?</tr>", html, re.S)
     assert sum('class="ours"' in row.split(">")[0] for row in rows) == 5
     assert sum('class="lesser"' in row for row in rows) == 12
     optimizers = [optimizer_of(r) for r in full["final"]["rows"] if r["kind"] != "rule"]
-    order = re.findall(r'class="name">(torch:\w+)<', html)
+    order = re.findall(r'class="name"><span>(torch:\w+)<', html)
     assert [k for k, _ in itertools.groupby(order)] == list(dict.fromkeys(optimizers))
-    assert html.count("winner of the search") == 1
+    assert html.count("best rule, recommended") == html.count(">best opponent<") == 1
     assert "93." in words(html)  # accuracies as per cent
-    assert "Trained again for 1,000 steps on 4 seeds" in words(html)
+    assert "Trained again for 1,000 steps on 16 seeds" in words(html)
 
 
 def test_the_edge_of_the_grid_is_explained_only_when_it_is_there(data):
     rows = data["final"]["rows"]
     assert any(row["at_edge"] for row in rows)
-    assert final_section(data["final"], LOSS).count('class="edge"') > 1
+    assert final_section(data, LOSS).count('class="edge"') > 1
     for row in rows:
         row["at_edge"] = False
-    html = final_section(data["final"], LOSS)
+    html = final_section(data, LOSS)
     assert "edge" not in html
 
 
 def test_a_baseline_that_failed_says_why(data):
     data["final"]["rows"][-1] |= {"status": "failed", "error": "ValueError: no"}
-    text = words(final_section(data["final"], LOSS))
+    text = words(final_section(data, LOSS))
     assert "failed" in text
     assert "torch:adamw, constant: ValueError: no" in text
 
 
 def test_rules_alone_are_not_called_a_comparison(data):
     data["final"]["rows"] = [r for r in data["final"]["rows"] if r["kind"] == "rule"]
-    html = final_section(data["final"], LOSS)
+    html = final_section(data, LOSS)
     assert "baselines" not in words(html).lower()
+
+
+def test_differences_are_of_rules_and_of_opponents_at_their_best(full):
+    final = full["final"]
+    labels = [row["label"] for row in shown_rows(final["rows"])]
+    assert final["opponent"] not in labels
+    assert WINNER in labels
+    assert len(labels) == 5 + 6
+    html = differences(final, True)
+    assert html.count("<li>") == len(labels)
+    assert "← better" in html
+    assert "better →" in differences(final, False)
+
+
+def test_a_difference_that_is_not_decided_is_hollow_and_a_large_one_is_an_arrow(data):
+    rows = [row for row in data["final"]["rows"] if row["change"]][:4]
+    changes = [(-0.02, True), (0.01, None), (0.03, False), (5.0, False)]
+    for row, (change, better) in zip(rows, changes, strict=True):
+        row["change"] |= {"change": change, "low": change - 0.01, "high": change + 0.01}
+        row["change"]["better"] = better
+        row["kind"] = "rule"
+    html = str(differences({"rows": rows, "opponent": "torch:sgd"}, True))
+    assert html.count("whisker ours open") == 1
+    assert html.count("▸") == 1
+    assert html.count("<circle") == 3
+
+
+def test_no_opponent_no_differences(data):
+    for row in data["final"]["rows"]:
+        row["change"] = None
+    assert differences(data["final"], True) is None
+    assert "95 % interval" not in final_section(data, LOSS)
+
+
+def test_opponents_that_left_the_race_are_folded(data):
+    html = final_section(data, LOSS)
+    assert "<summary>3 opponents left the race earlier</summary>" in html
+    text = words(html)
+    assert "torch:radam+cosine5.0 %0.91000.01" in text
+    assert "torch:adafactor5.0 %diverged" in text
+    data["raced"] = []
+    assert "<details" not in final_section(data, LOSS)
 
 
 def test_names_of_rows():

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from optsmith.cli._options import (
+    baselines_option,
     changed_protocol,
     protocol_options,
     run_options,
@@ -20,14 +21,14 @@ from optsmith.cli._rules import complete_rule, json_option
 @click.command()
 @task_argument
 @click.argument("recipes", nargs=-1, metavar="RULE...", shell_complete=complete_rule)
-@click.option("--baselines", is_flag=True, help="Also evaluate the task's baselines.")
+@baselines_option("none")
 @protocol_options
 @run_options
 @storage_option
 @click.option("--study", help="Store evaluations in this study; the same command resumes.")
 @json_option
 def evaluate(
-    task: str, recipes: tuple[str, ...], baselines: bool, as_json: bool, **options: Any
+    task: str, recipes: tuple[str, ...], baselines: str, as_json: bool, **options: Any
 ) -> None:
     """Compare rules and baselines on TASK at full length, with tuned learning rates.
 
@@ -35,17 +36,21 @@ def evaluate(
     """
     from rich.console import Console
 
-    from optsmith.cli._result import comparison_table, evaluation_json, result_console
-    from optsmith.optim import parse_recipe
+    from optsmith.cli._result import evaluation_json, result_console
+    from optsmith.cli._table import comparison_table
+    from optsmith.optim import find_baselines, parse_recipe
     from optsmith.study import evaluate as run_evaluate
     from optsmith.task import find_task
 
     # The task first: a user's file may register the operators of the rules.
     found = find_task(task, options.pop("data_dir"))
     chosen = [parse_recipe(text) for text in recipes]
-    chosen += found.baselines.values() if baselines else []
+    opponents, notes = find_baselines(baselines, found.baselines)
+    chosen += opponents
     protocol = changed_protocol(found.preset(options.pop("preset")).protocol, options)
     errors = Console(stderr=True)
+    for note in notes:
+        errors.print(note, highlight=False, soft_wrap=True)
     with errors.status("evaluating") as status:
         done: list[str] = []
 
@@ -58,4 +63,5 @@ def evaluate(
         rows = [evaluation_json(e) for e in comparison.rows]
         click.echo(json.dumps({"task": found.name, "rows": rows}, indent=2))
     else:
-        result_console().print(comparison_table(comparison))
+        console = result_console()
+        console.print(comparison_table(comparison, width=console.width))

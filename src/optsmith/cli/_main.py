@@ -7,12 +7,15 @@ import sys
 
 import click
 
-from optsmith._errors import OptsmithError
+from optsmith._errors import OptsmithError, TaskFailure
 from optsmith._version import __version__
+from optsmith.cli._card import card
+from optsmith.cli._compare import compare
 from optsmith.cli._completion import completion
 from optsmith.cli._data import data_command
 from optsmith.cli._evaluate import evaluate
 from optsmith.cli._export import export
+from optsmith.cli._finish import finish
 from optsmith.cli._report import report
 from optsmith.cli._search import search
 from optsmith.cli._show import show
@@ -38,8 +41,11 @@ def cli(ctx: click.Context) -> None:
 
 for _command in (
     search,
+    finish,
     evaluate,
     report,
+    compare,
+    card,
     show,
     zoo_command,
     export,
@@ -55,8 +61,18 @@ def _fail(message: str) -> None:
     sys.exit(2)
 
 
+def _show_failure(failure: TaskFailure) -> None:
+    sys.stderr.write(f"optsmith: {' '.join(str(failure).split())}\n")
+    if failure.traceback:
+        sys.stderr.write(f"\n{failure.traceback}\n")
+    sys.exit(1)
+
+
 def main() -> None:
-    """Run the command; invalid input prints one line to stderr and exits with code 2."""
+    """Run the command; invalid input prints one line to stderr and exits with code 2.
+
+    An error in the code of a task prints its traceback and exits with code 1.
+    """
     try:
         cli.main(prog_name="optsmith", standalone_mode=False)
         sys.stdout.flush()
@@ -64,6 +80,8 @@ def main() -> None:
         _fail(f"{error.format_message()} Put -- before a rule that starts with a minus")
     except click.ClickException as error:
         _fail(error.format_message())
+    except TaskFailure as failure:
+        _show_failure(failure)
     except OptsmithError as error:
         _fail(str(error))
     except click.Abort:

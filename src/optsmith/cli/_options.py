@@ -14,6 +14,9 @@ Command = Callable[..., Any]
 PROXY = "proxy"
 """Value of `--tune-steps`: as many as `--proxy-steps`."""
 
+UNTRAINED = "untrained"
+"""Value of `--threshold`: the signal of an untrained model."""
+
 _CHANGES = (
     "lrs",
     "steps",
@@ -60,6 +63,16 @@ def steps_or_proxy(_: click.Context, __: click.Parameter, text: str | None) -> i
         raise click.BadParameter(f'"{text}" is neither an integer nor {PROXY}') from None
 
 
+def number_or_untrained(
+    _: click.Context, __: click.Parameter, text: str | None
+) -> float | str | None:
+    """Return a number, or `untrained`."""
+    try:
+        return text if text is None or text == UNTRAINED else float(text)
+    except ValueError:
+        raise click.BadParameter(f'"{text}" is neither a number nor {UNTRAINED}') from None
+
+
 task_argument = click.argument("task", metavar="TASK", shell_complete=complete_task)
 
 
@@ -89,7 +102,12 @@ def protocol_options(command: Command) -> Command:
             default=None,
             help="Extend the grid if the best learning rate is at its edge.",
         ),
-        click.option("--threshold", type=float, help="Reject scores that are not better."),
+        click.option(
+            "--threshold",
+            metavar="FLOAT|untrained",
+            callback=number_or_untrained,
+            help="Reject scores that are not better than this or than an untrained model.",
+        ),
         click.option("--no-threshold", is_flag=True, help="Accept any score."),
         click.option(
             "--early-stop/--no-early-stop",
@@ -129,6 +147,18 @@ def run_options(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def baselines_option(default: str) -> Callable[[Command], Command]:
+    """Return the option that chooses baselines."""
+    return click.option(
+        "--baselines",
+        default=default,
+        show_default=True,
+        metavar="SET|NAME,...",
+        help="Optimizers to compare with: task (those of the task), classic, modern, all, none, or"
+        " names such as adamw,muon+cosine.",
+    )
 
 
 storage_option = click.option(

@@ -6,41 +6,50 @@ import math
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
-from optsmith.evaluation import Comparison, Evaluation, Status, mean_and_spread
-from optsmith.optim import is_baseline
+from optsmith.cli._table import WIDE, comparison_table
+from optsmith.evaluation import Evaluation, Status
+from optsmith.report import claim_data, study_arguments, threshold_of
 from optsmith.study import Finding, Study
-from optsmith.task import Metric
 
-NO_LR = "none"
-"""Shown for recipes without a learning rate."""
+MOST_ROWS = 15
+"""Rows of the table at the end of a search."""
 
 
 def result_console() -> Console:
     """Return the console for results: as wide as the terminal, or 120 columns for a file."""
     console = Console()
-    return console if console.is_terminal else Console(width=120)
+    return console if console.is_terminal else Console(width=WIDE)
 
 
 def print_study(study: Study, console: Console) -> None:
-    """Print the result of a search."""
+    """Print the result of a search: table, verdict, and what to do next."""
     if not study.best(1):
         console.print(_nothing(study), highlight=False, soft_wrap=True)
         return
-    winner = study.best()
+    recommended, arguments = study.recommended, study_arguments(study)
     if study.final.rows:
-        console.print(comparison_table(study.final, winner=winner.recipe))
-    console.print(f"\n{study.verdict or 'best rule:'}", highlight=False, soft_wrap=True)
-    use = f'optsmith export "{winner.recipe}" -o my_optimizer.py'
+        console.print(
+            comparison_table(
+                study.final,
+                claim=study.claim,
+                recommended=recommended.recipe,
+                width=console.width,
+                most=MOST_ROWS,
+            )
+        )
+    lr = "" if recommended.lr is None else f", lr {recommended.lr:.4g}"
+    use = f"optsmith export {arguments} -o my_optimizer.py   # {recommended.recipe}{lr}"
     if study.about["usage"]:  # the task does not use rules as optimizers
-        use = winner.recipe
-    console.print(f"{use}   # lr {winner.lr:.4g}", highlight=False, soft_wrap=True)
+        use = f"{recommended.recipe}{lr}"
+    lines = ["", study.verdict] if study.verdict else [""]
+    lines += [f"  use it:   {use}", f"  cite it:  optsmith card {arguments}"]
+    console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
 
 
 def _nothing(study: Study) -> str:
     """Return the message for a search without a winner."""
-    threshold = study.settings["protocol"]["threshold"]
+    threshold = threshold_of(study)
     if threshold is None:
         return "no rule was accepted"
     return (
@@ -48,58 +57,6 @@ def _nothing(study: Study) -> str:
         f" {study.objective.name} better than {study.objective.brief(threshold)}, the threshold of"
         " the protocol"
     )
-
-
-def comparison_table(comparison: Comparison, winner: str = "") -> Table:
-    """Return one row per recipe; rules are bold, the winner is marked."""
-    steps = max((e.steps for e in comparison.rows), default=0)
-    seeds = max((len(e.scores) for e in comparison.rows), default=0)
-    names = _metric_names(comparison)
-    table = Table(
-        title=f"{comparison.objective.name}, {steps} steps, mean ± spread over {seeds} seeds",
-        title_justify="left",
-    )
-    table.add_column("", overflow="ellipsis", no_wrap=True)
-    for name in (comparison.objective.name, *names, "lr", "ms/step", "state B"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for e in comparison.rows:
-        mark = "→ " if e.recipe == winner else ""
-        table.add_row(
-            mark + e.recipe,
-            e.status.value if e.score is None else comparison.objective.text(e.score, e.spread),
-            *(_metric(comparison.metric(name), e.metrics.get(name, ())) for name in names),
-            _lr_cell(e),
-            _number(e.ms_per_step, ".2f"),
-            _number(e.state_bytes, ".0f"),
-            style="" if is_baseline(e.recipe) else "bold",
-        )
-    notes = []
-    if any(e.at_edge for e in comparison.rows):
-        notes.append("* at the edge of the grid: a better learning rate may lie outside")
-    if without := [e.recipe for e in comparison.rows if _lr_cell(e) == NO_LR]:
-        notes.append(f"{NO_LR}: {', '.join(without)} has no learning rate")
-    table.caption = "\n".join(notes) or None
-    return table
-
-
-def _lr_cell(evaluation: Evaluation) -> str:
-    if evaluation.lr is None:  # without a score, no rate was found
-        return "" if evaluation.score is None else NO_LR
-    return f"{evaluation.lr:.4g}{'*' if evaluation.at_edge else ''}"
-
-
-def _metric_names(comparison: Comparison) -> list[str]:
-    """Return the metrics to show: secondary metrics only if there are no others."""
-    names = {name: None for e in comparison.rows for name in e.metrics}
-    return [name for name in names if not comparison.metric(name).secondary] or list(names)
-
-
-def _metric(metric: Metric, values: tuple[float, ...]) -> str:
-    return metric.text(*mean_and_spread(values)) if values else ""
-
-
-def _number(value: float, form: str) -> str:
-    return "" if math.isnan(value) else format(value, form)
 
 
 def study_json(study: Study) -> dict[str, Any]:
@@ -111,6 +68,9 @@ def study_json(study: Study) -> dict[str, Any]:
         "finished": study.finished,
         "best": _finding_json(study.best()) if best else None,
         "top": [_finding_json(finding) for finding in best],
+        "recommended": _recommended_json(study.recommended) if best else None,
+        "known": study.best().known if best else "",
+        "claim": claim_data(study.claim, study.objective, study.metrics),
         "baselines": [evaluation_json(e) for e in final.baselines],
         "verdict": study.verdict,
         "counts": study.summary.get("counts", {}),
@@ -131,6 +91,16 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
         "held_out_score": finding.held_out_score,
         "held_out_spread": None if held_out is None else _finite(held_out.spread),
         "held_out": None if held_out is None else evaluation_json(held_out),
+    }
+
+
+def _recommended_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "recipe": finding.recipe,
+        "is_rule": finding.is_rule,
+        "lr": finding.lr,
+        "known": finding.known,
+        "held_out_score": finding.held_out_score,
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from optsmith.cli._options import (
+    baselines_option,
     changed_protocol,
     protocol_options,
     run_options,
@@ -25,6 +26,20 @@ from optsmith.searchers import searchers
 @task_argument
 @protocol_options
 @click.option("--budget", type=int, help="Number of rules to accept.")
+@click.option(
+    "--max-time",
+    metavar="DURATION",
+    help="Time for the search with its final comparison, such as 30m or 1h30m.",
+)
+@click.option(
+    "--patience",
+    type=click.IntRange(1),
+    help="End the search after this many accepted rules without a better one.",
+)
+@click.option(
+    "--proxy",
+    help="Search with less: steps=0.1,data=0.2 (shares), or a smaller task as file.py:name.",
+)
 @click.option(
     "--algorithm",
     default="mct",
@@ -52,14 +67,26 @@ from optsmith.searchers import searchers
     type=click.Choice(["none", "equal", "scale"]),
     help="Which rules count as duplicates; scale: also rules that differ by a positive factor.",
 )
+@click.option(
+    "--max-state-bytes",
+    type=click.FloatRange(0),
+    help="Refuse rules with more bytes of optimizer state per parameter; Adam has 8.",
+)
+@click.option(
+    "--max-step-cost",
+    type=click.FloatRange(0, min_open=True),
+    help="Refuse rules whose step costs more than this many times Adam's, by a model.",
+)
 @run_options
 @storage_option
 @click.option("--study", help="Name of the study; by default task, preset, algorithm and seed.")
-@click.option("--no-baselines", is_flag=True, help="Do not evaluate the baselines.")
+@baselines_option("task")
+@click.option("--no-baselines", is_flag=True, help="Same as --baselines none.")
 @click.option("--report", type=click.Path(path_type=Path), help="File of the HTML report.")
 @json_option
 def search(
     task: str,
+    baselines: str,
     no_baselines: bool,
     report: Path | None,
     as_json: bool,
@@ -70,27 +97,42 @@ def search(
     TASK is a name (`optsmith tasks` lists them) or a task of your own as file.py:name. The same
     command resumes a search that was interrupted.
     """
-    from rich.console import Console
-
-    from optsmith.cli._progress import make_display
-    from optsmith.cli._result import print_study, result_console, study_json
-    from optsmith.report import write_report
-    from optsmith.study import search as run_search
     from optsmith.task import find_task
 
-    console = Console(stderr=True)
-    found = find_task(task, options.pop("data_dir"))
+    found = find_task(task, options.get("data_dir"))
     protocol = changed_protocol(found.preset(options["preset"]).protocol, options)
     searcher_settings = take_options(options)
+    run_and_print(
+        report,
+        as_json,
+        task=found,
+        protocol=protocol,
+        options=searcher_settings,
+        baselines="none" if no_baselines else baselines,
+        **options,
+    )
+
+
+def run_and_print(report: Path | None, as_json: bool, **call: Any) -> None:
+    """Call `optsmith.search` with a progress display, and print the result.
+
+    Args:
+        report: File of the HTML report; None: beside the study.
+        as_json: Whether to print JSON.
+        call: Arguments of `optsmith.search`.
+    """
+    from rich.console import Console
+
+    from optsmith.cli._result import print_study, result_console, study_json
+    from optsmith.display import make_display
+    from optsmith.report import write_report
+    from optsmith.study import search as run_search
+
+    console = Console(stderr=True)
     try:
-        study = run_search(
-            found,
-            protocol=protocol,
-            options=searcher_settings,
-            compare=[] if no_baselines else None,
-            observer=make_display(console),
-            **options,
-        )
+        # The default display would say how to continue in Python.
+        display = make_display(console, again="command")
+        study = run_search(**call, progress=False, observer=display)
     except KeyboardInterrupt:
         console.print(
             "\ninterrupted; finished evaluations are stored. The same command resumes the search.",
@@ -98,6 +140,8 @@ def search(
             soft_wrap=True,
         )
         sys.exit(130)
+    if not study.finished:
+        sys.exit(130)  # interrupted, as the display has said
     page = write_report(study, report)
     if as_json:
         click.echo(json.dumps(study_json(study), indent=2))

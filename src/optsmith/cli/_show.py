@@ -32,7 +32,8 @@ def _number(x: float) -> float | None:
 def describe(rule: Rule) -> dict[str, Any]:
     """Return the output of `show` as plain data."""
     from optsmith.optim import Program
-    from optsmith.screening import Screen
+    from optsmith.screening import Screen, state_bytes_of, step_cost_of
+    from optsmith.study import known_name
 
     screen, program = Screen(), Program(rule)
     result = screen(rule)
@@ -40,6 +41,7 @@ def describe(rule: Rule) -> dict[str, Any]:
     return {
         "rule": str(rule),
         "zoo": [name for name, entry in zoo.items() if entry.rule == rule],
+        "known": known_name(rule),
         "length": rule.length,
         "simplified": simplified,
         "simplify_note": note,
@@ -49,7 +51,8 @@ def describe(rule: Rule) -> dict[str, Any]:
             name: {"contains": space.contains(rule), "why_not": space.why_not(rule)}
             for name, space in spaces.items()
         },
-        "state": {"slots": program.slots, "bytes_per_parameter": 4 * len(program.slots)},
+        "state": {"slots": program.slots, "bytes_per_parameter": state_bytes_of(rule)},
+        "step_cost": step_cost_of(rule),
         "operations": dict(Counter(i.name for i in program.code.body)),
         "needs_total_steps": program.uses_time,
         "screening": {
@@ -67,7 +70,7 @@ def describe(rule: Rule) -> dict[str, Any]:
 
 def _state(facts: dict[str, Any]) -> str:
     slots, size = facts["state"]["slots"], facts["state"]["bytes_per_parameter"]
-    return f"{', '.join(slots)}: {size} bytes per parameter" if slots else "none"
+    return f"{', '.join(slots)}: {size:g} bytes per parameter" if slots else "none"
 
 
 def _operations(counts: dict[str, int]) -> str:
@@ -80,6 +83,8 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the label and the text of each line."""
     rows = [("rule", facts["rule"])]
     rows += [("zoo", f"{n}: {zoo[n].note} ({zoo[n].source})") for n in facts["zoo"]]
+    if facts["known"] and not facts["zoo"]:
+        rows.append(("known as", facts["known"]))
     if facts["simplified"] != facts["rule"]:
         rows.append(("simplified", facts["simplified"]))
     elif facts["simplify_note"]:
@@ -89,6 +94,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         text = "yes" if answer["contains"] else f"no: {answer['why_not']}"
         rows.append((f"in {name}", text))
     rows += [("state", _state(facts)), ("operations", _operations(facts["operations"]))]
+    rows.append(("step cost", f"{facts['step_cost']:.2f} times Adam's, by a model"))
     s = facts["screening"]
     rows.append(("screening", "passes" if s["ok"] else f"refused: the rule {s['reason']}"))
     for label, key in (("descent", "cosine"), ("trajectory", "trajectory_cosine")):

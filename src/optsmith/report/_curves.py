@@ -1,4 +1,4 @@
-"""Section of the learning curves: the winner, and each baseline with its best schedule."""
+"""Section of the learning curves: the winner, and each opponent with its best schedule."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from optsmith.report._values import finite
 Points = list[tuple[float, float]]
 
 PALETTE = 6
-"""Number of line styles for baselines in the style sheet; they repeat after that."""
+"""Number of line styles for opponents in the style sheet; they repeat after that."""
 
 
 def drawn_rows(rows: Sequence[Row], winner: str = "") -> list[Row]:
-    """Return the winner (or the best rule), and each baseline with its best schedule.
+    """Return the winner (or the best rule), and each opponent with its best schedule.
 
     Args:
         rows: The final comparison, best first.
@@ -97,5 +97,5 @@ def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
         "curves",
         "Learning curves",
         drawing,
-        lead="Mean over the seeds, for the winner and for each baseline with its best schedule.",
+        lead="Mean over the seeds, for the winner and for each opponent with its best schedule.",
     )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from optsmith._errors import RuleError, SimplifyWarning
+from optsmith._errors import StudyError
 from optsmith._files import write_atomically
-from optsmith.evaluation import Evaluation, mean_and_spread
+from optsmith.evaluation import Evaluation, Paired, mean_and_spread
 from optsmith.optim import Baseline, is_baseline
-from optsmith.report._command import search_command
+from optsmith.report._answer import answer_data, changes, opponent_of, paired_data, plain
+from optsmith.report._card import make_card
+from optsmith.report._command import search_call, search_command
+from optsmith.report._markdown import markdown
 from optsmith.report._page import render
 from optsmith.report._tree import tree_levels
-from optsmith.report._winner import parsed
-from optsmith.rules import Rule
 from optsmith.study import Study, flat
+from optsmith.task import UNTRAINED, Objective
 
 
 def write_report(study: Study, path: Path | None = None) -> Path:
@@ -37,30 +38,46 @@ def write_report(study: Study, path: Path | None = None) -> Path:
     return path
 
 
+def card(study: Study) -> str:
+    """Return the claim card of a study as Markdown, to paste into a pull request.
+
+    Raises:
+        StudyError: The study has not accepted any rule.
+    """
+    data = report_data(study)
+    if not data["winner"]:
+        raise StudyError(f"the study {study.name} has no card: it has not accepted any rule")
+    return markdown(make_card(data))
+
+
 def report_data(study: Study) -> dict[str, Any]:
     """Return the data of a report, for `render`."""
-    settings, about = study.settings, study.about
-    data = {
+    settings, about, final = study.settings, study.about, study.final
+    against = changes(final, study.claim)
+    data: dict[str, Any] = {
         "title": settings["task"],
         "finished": study.finished,
         "created": about["created"],
         "task": {
             "name": settings["task"],
             "description": about["description"],
+            "notes": about["notes"],
             "applied": about["applied"],
             "usage": about["usage"],
             "objective": study.objective.name,
+            "reported": study.objective.reported.name,
             "direction": study.objective.direction,
             "unit": study.objective.unit,
             "metrics": about["metrics"],
-            "threshold": settings["protocol"]["threshold"],
+            "threshold": threshold_of(study),
         },
         "winner": _winner(study),
-        "verdict": study.verdict,
+        **answer_data(study),
         "final": {
             "steps": settings["protocol"]["final_steps"],
-            "seeds": settings["protocol"]["final_seeds"],
-            "rows": [_row(e) for e in study.final.rows],
+            "seeds": max((len(e.scores) for e in final.rows), default=0),
+            "opponent": opponent_of(final, study.claim),
+            "rows": [_row(e, _change(against.get(e.recipe), study.objective)) for e in final.rows],
         },
         "history": [
             {
@@ -78,23 +95,31 @@ def report_data(study: Study) -> dict[str, Any]:
         "counts": study.summary.get("counts", {}),
         "settings": flat(settings),
         "command": search_command(study),
+        "call": search_call(study),
         "versions": about["versions"],
         "seconds": study.summary.get("seconds"),
         "peak_bytes": study.peak_bytes,
         "warnings": _warnings(study),
     }
-    return {key: _finite(value) for key, value in data.items()}
+    found: dict[str, Any] = plain(data)
+    return found
+
+
+def threshold_of(study: Study) -> float | None:
+    """Return the score that accepted rules are better than; None if every score is accepted."""
+    threshold = study.settings["protocol"]["threshold"]
+    found: float | None = study.about["untrained"] if threshold == UNTRAINED else threshold
+    return found
 
 
 def _winner(study: Study) -> dict[str, Any] | None:
     if not study.best(1):
         return None
     best = study.best()
-    rule = parsed(best.recipe)
-    simplified = best.recipe if rule is None else _simplified(rule)
     return {
         "rule": best.recipe,
-        "simplified": None if simplified == best.recipe else simplified,
+        "simplified": None if best.simplified == best.recipe else best.simplified,
+        "known": best.known,
         "length": next(r.length for r in study.records if r.rule == best.recipe),
         "lr": best.lr,
         "at_edge": best.tuned.at_edge,
@@ -111,16 +136,11 @@ def _score(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _simplified(rule: Rule) -> str:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SimplifyWarning)
-        try:
-            return str(rule.simplify())
-        except RuleError:
-            return str(rule)
+def _change(paired: Paired | None, objective: Objective) -> dict[str, Any] | None:
+    return None if paired is None else paired_data(paired, objective.direction)
 
 
-def _row(evaluation: Evaluation) -> dict[str, Any]:
+def _row(evaluation: Evaluation, change: Mapping[str, Any] | None) -> dict[str, Any]:
     baseline = is_baseline(evaluation.recipe)
     return {
         "label": evaluation.recipe,
@@ -131,6 +151,8 @@ def _row(evaluation: Evaluation) -> dict[str, Any]:
         "score": evaluation.score,
         "spread": evaluation.spread,
         "n": len(evaluation.scores),
+        "change": change,
+        "rates": len(evaluation.grid),
         "metrics": {name: mean_and_spread(v) for name, v in evaluation.metrics.items()},
         "ms_per_step": evaluation.ms_per_step,
         "state_bytes": evaluation.state_bytes,
@@ -151,13 +173,3 @@ def _warnings(study: Study) -> list[str]:
     if not study.finished:
         found.append("The search is not finished; the same command resumes it.")
     return found
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

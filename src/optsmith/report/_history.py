@@ -32,6 +32,7 @@ STATUS = {
     "diverged": "diverged",
     "failed": "failed",
     "timed_out": "timed out",
+    "lost": "lost by the machine",
 }
 """Description of each status."""
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from optsmith.report._card_section import card_section
+from optsmith.report._checks import checks_section
 from optsmith.report._curves import curves_section
 from optsmith.report._front import front_section
 from optsmith.report._history import history_section
@@ -20,13 +22,15 @@ from optsmith.report._values import Goal, count, duration
 from optsmith.report._winner import winner_section
 
 NAVIGATION = {
-    "winner": "Winner",
+    "winner": "Answer",
     "final": "Comparison",
+    "checks": "Robustness",
     "curves": "Curves",
     "history": "History",
     "front": "Length",
     "tree": "Super-tree",
     "screened": "Screening",
+    "card": "Card",
     "repeat": "Repeat",
 }
 
@@ -67,10 +71,10 @@ def _head(title: str, script: str) -> Markup:
 def _top(data: Mapping[str, Any], goal: Goal) -> Markup:
     task = data.get("task") or {}
     state = "Finished search" if data.get("finished") else "Unfinished search"
-    threshold = goal.quantity.text(task.get("threshold"), 2)
     words = f"{goal.quantity.name}, {goal.direction}"
-    if task.get("threshold") is not None:
-        words += f"; accepted if better than {threshold}"
+    threshold = task.get("threshold")
+    if threshold is not None:
+        words += f"; accepted if better than {goal.quantity.text(threshold, 2)}"
     theme = tag("button", "Dark", type="button", id="theme", hidden=True)
     created = data.get("created")
     return tag(
@@ -107,14 +111,17 @@ def _warnings(warnings: list[str]) -> Markup | None:
 def _sections(data: Mapping[str, Any], goal: Goal) -> dict[str, Markup]:
     history, final = data.get("history") or [], data.get("final") or {}
     winner = (data.get("winner") or {}).get("rule", "")
+    reported = Goal.reported(data.get("task") or {})
     sections = {
         "winner": winner_section(data, goal),
-        "final": final_section(final, goal, winner),
+        "final": final_section(data, reported),
+        "checks": checks_section(data, reported),
         "curves": curves_section(final, winner),
         "history": history_section(history, goal),
         "front": front_section(history, goal),
         "tree": tree_section(data.get("tree") or [], goal),
         "screened": screened_section(data.get("counts") or {}),
+        "card": card_section(data),
         "repeat": repeat_section(data),
     }
     return {anchor: content for anchor, content in sections.items() if content is not None}
@@ -136,7 +143,7 @@ def render(data: Mapping[str, Any]) -> str:
     links = [tag("a", NAVIGATION[anchor], href=f"#{anchor}") for anchor in sections]
     first, *rest = sections.values()
     body: list[Content] = [
-        tag("a", "Skip to the winner", href="#winner", class_="skip"),
+        tag("a", "Skip to the answer", href="#winner", class_="skip"),
         _top(data, goal),
         tag("nav", links, aria_label="Sections"),
         tag("main", first, _warnings(data.get("warnings") or []), _figures(data), rest),

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from optsmith.report._html import Content, Markup, section, tag
+from optsmith.report._usage import copyable
 from optsmith.report._values import duration, finite
-from optsmith.report._winner import copyable
 
 
 def _text(value: Any) -> str:

@@ -26,6 +26,11 @@ def name_of(row: Row) -> str:
     return f"{optimizer_of(row)}, {schedule}" if schedule and not is_rule(row) else row["label"]
 
 
+def recipe_name(recipe: Mapping[str, Any]) -> str:
+    """Return the display name of the recommended recipe."""
+    return name_of({**recipe, "label": recipe["recipe"]})
+
+
 def grouped(rows: Sequence[Row]) -> tuple[list[int], list[list[int]]]:
     """Return the indices of the rules, and those of the baselines per optimizer, in order."""
     rules = [i for i, row in enumerate(rows) if is_rule(row)]

@@ -15,6 +15,7 @@ TRAINED = {
     "failed": "failed",
     "timed_out": "timed out",
     "rejected": "not better than the threshold",
+    "lost": "lost by the machine",
 }
 
 

@@ -1,14 +1,15 @@
-"""Section of the final comparison: the best rules and the tuned baselines."""
+"""Section of the final comparison: the best rules and the tuned opponents."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from optsmith.report._charts import Scale, at, scale_for
+from optsmith.report._differences import differences
+from optsmith.report._evidence import change_text, interval_text
 from optsmith.report._history import STATUS
 from optsmith.report._html import Content, Markup, code, section, tag
+from optsmith.report._raced import raced_list
 from optsmith.report._rows import Row, grouped, is_rule, name_of, optimizer_of
 from optsmith.report._values import (
     MISSING,
@@ -40,37 +41,6 @@ def _pairs(rows: Sequence[Row], quantity: Quantity) -> list[tuple[Any, Any]]:
     return found
 
 
-def _whisker(mean: float | None, spread: float, x: Scale, ours: bool) -> Markup:
-    """Return the mean as a dot and its spread as a line, on the scale of the column."""
-    if mean is None:
-        return tag("svg", class_="whisker", aria_hidden="true")
-    if not x.holds(mean):
-        far = "100%" if mean > x.high else "0%"
-        return tag("svg", tag("text", "▸" if mean > x.high else "◂", x=far, y="50%", dy="0.35em",
-                              class_="end" if mean > x.high else None),
-                   class_="whisker", aria_hidden="true")  # fmt: skip
-    left, right = x(mean - spread), x(mean + spread)
-    return tag(
-        "svg",
-        tag("line", x1=at(left), x2=at(right), y1="50%", y2="50%"),
-        tag("circle", cx=at(x(mean)), cy="50%", r=4),
-        class_="whisker ours" if ours else "whisker",
-        aria_hidden="true",
-    )
-
-
-def _scale(scores: Sequence[tuple[float | None, float | None]], goal: Goal) -> Scale:
-    """Return a scale that resolves the better half; scores that are far worse are outside."""
-    known = [(mean, spread or 0.0) for mean, spread in scores if mean is not None]
-    means = sorted((mean for mean, _ in known), key=goal.cost)
-    if not means:
-        return Scale(0.0, 1.0)
-    reach = 2.5 * abs(means[len(means) // 2] - means[0]) or math.inf
-    near = [(m, s) for m, s in known if abs(m - means[0]) <= reach]
-    scale = scale_for([m + side * s for m, s in near for side in (-1, 1)])
-    return Scale(scale.low, scale.high)
-
-
 class _Columns:
     """Properties that all rows share: metrics, decimals, and the scale of the scores."""
 
@@ -85,19 +55,31 @@ class _Columns:
             m: decimals_for(*zip(*pairs, strict=True)) if goal.metric(m).factor == 1 else 2
             for m, pairs in self.values.items()
         }
-        self.x = _scale(self.scores, goal)
-        baselines = [
-            mean
-            for row, (mean, _) in zip(rows, self.scores, strict=True)
-            if not is_rule(row) and mean is not None
+        self.compared = any(row.get("change") for row in rows)
+
+    @property
+    def many(self) -> int:
+        """Number of columns."""
+        return 7 + len(self.metrics) + (2 if self.compared else 0)
+
+    def _changes(self, row: Row) -> list[Content]:
+        """Return the change against the best opponent, and its interval."""
+        if not self.compared:
+            return []
+        paired = row.get("change")
+        return [
+            tag("td", change_text(paired), class_="number"),
+            tag("td", interval_text(paired), class_="number spread"),
         ]
-        best = min(baselines, key=goal.cost, default=None)
-        self.reference = None if best is None else self.x(best)
 
     def head(self) -> Markup:
         quantity = self.goal.quantity
         unit = f"{quantity.unit}, " if quantity.unit else ""
         scores = [quantity.name, tag("small", f"{unit}{self.goal.direction}")]
+        changes = [
+            tag("th", "change", scope="col", class_="number"),
+            tag("th", "95 % interval", scope="col", class_="number"),
+        ]
         metrics = [
             tag("th", m, tag("small", self.goal.metric(m).suffix), scope="col", class_="number")
             for m in self.metrics
@@ -109,7 +91,7 @@ class _Columns:
                 tag("th", "optimizer", scope="col", class_="name"),
                 tag("th", "schedule", scope="col"),
                 tag("th", scores, scope="col", class_="number"),
-                tag("td", class_="whiskers"),
+                changes if self.compared else None,
                 metrics,
                 tag("th", "learning rate", scope="col", class_="number"),
                 tag("th", "seeds", scope="col", class_="number"),
@@ -122,23 +104,19 @@ class _Columns:
     def cells(self, i: int, row: Row) -> list[Content]:
         """Return all cells after the name and the schedule."""
         mean, spread = self.scores[i]
-        place = None if self.reference is None else f"--reference:{self.reference}%"
         if row["status"] == "ok":
             score: Content = _spread_text(mean, spread, self.decimals)
         else:
             words = STATUS.get(row["status"], str(row["status"]))
             score = tag("span", words, title=row.get("error") or None, class_="bad")
         edge = tag("abbr", "*", title=EDGE, class_="edge") if row.get("at_edge") else None
-        whisker = _whisker(
-            mean if row["status"] == "ok" else None, spread or 0.0, self.x, is_rule(row)
-        )
         metrics = [
             tag("td", _spread_text(*self.values[m][i], self.metric_decimals[m]), class_="number")
             for m in self.metrics
         ]
         return [
             tag("td", score, class_="number"),
-            tag("td", whisker, class_="whiskers", style=place),
+            self._changes(row),
             metrics,
             tag("td", _lr(row), edge, class_="number"),
             tag("td", shortest(row.get("n")), class_="number"),
@@ -169,32 +147,55 @@ def _line(name: Content, i: int, row: Row, columns: _Columns, class_: str | None
     )
 
 
-def final_table(rows: Sequence[Row], goal: Goal, winner: str = "") -> Markup:
-    """Return the table: rules first, then the baselines, grouped by optimizer."""
+def final_table(rows: Sequence[Row], goal: Goal, marks: Mapping[str, str]) -> Markup:
+    """Return the table: rules first, then the opponents, grouped by optimizer.
+
+    Args:
+        rows: The comparison, best first.
+        goal: The goal of the search.
+        marks: Remarks on recipes.
+    """
     columns = _Columns(rows, goal)
-    width = 8 + len(columns.metrics)
     rules, baselines = grouped(rows)
+
+    def mark(row: Row) -> Markup | None:
+        words = marks.get(row["label"])
+        return tag("small", words, class_="winner-mark") if words else None
+
     bodies: list[Content] = []
     if rules:
-        mark = tag("small", "winner of the search", class_="winner-mark")
-        names = [[code(rows[i]["label"]), mark if rows[i]["label"] == winner else None]
-                 for i in rules]  # fmt: skip
         lines = [
-            _line(name, i, rows[i], columns, "ours") for name, i in zip(names, rules, strict=True)
+            _line([code(rows[i]["label"]), mark(rows[i])], i, rows[i], columns, "ours")
+            for i in rules
         ]
-        bodies.append(tag("tbody", _banner("Found by this search", width), lines))
+        bodies.append(tag("tbody", _banner("Found by this search", columns.many), lines))
     for number, group in enumerate(baselines):
         lines = [
-            _line(optimizer_of(rows[i]), i, rows[i], columns, "lesser" if place else None)
+            _line([tag("span", optimizer_of(rows[i])), mark(rows[i])], i, rows[i], columns,
+                  "lesser" if place else None)
             for place, i in enumerate(group)
-        ]
-        banner = None if number else _banner("Baselines, tuned the same way", width)
+        ]  # fmt: skip
+        banner = None if number else _banner("Opponents, tuned the same way", columns.many)
         bodies.append(tag("tbody", banner, lines, class_="group"))
     return tag("table", columns.head(), bodies, class_="final")
 
 
-def final_section(final: Mapping[str, Any], goal: Goal, winner: str = "") -> Markup | None:
+def _marks(final: Mapping[str, Any], winner: str, recommended: str) -> dict[str, str]:
+    """Return the remarks on recipes: best rule, best opponent, recommended."""
+    found: dict[str, list[str]] = {}
+    for recipe, words in (
+        (winner, "best rule"),
+        (final.get("opponent"), "best opponent"),
+        (recommended, "recommended"),
+    ):
+        if recipe:
+            found.setdefault(recipe, []).append(words)
+    return {recipe: ", ".join(words) for recipe, words in found.items()}
+
+
+def final_section(data: Mapping[str, Any], goal: Goal) -> Markup | None:
     """Return the section of the comparison, or None before the final evaluation."""
+    final = data.get("final") or {}
     rows = final.get("rows") or []
     if not rows:
         return None
@@ -204,21 +205,30 @@ def final_section(final: Mapping[str, Any], goal: Goal, winner: str = "") -> Mar
     for row in rows:
         if row.get("error"):
             notes.append(tag("p", name_of(row), ": ", tag("code", row["error"]), class_="note"))
-    seeds, steps = final.get("seeds"), final.get("steps")
-    lead = "Trained again"
-    lead += f" for {plural(steps, 'step', 'steps')}" if steps else ""
-    lead += f" on {plural(seeds, 'seed', 'seeds')} that the search did not use" if seeds else ""
+    winner = (data.get("winner") or {}).get("rule") or ""
+    recommended = (data.get("recommended") or {}).get("recipe") or ""
     return section(
         "final",
-        "Final evaluation" if all(map(is_rule, rows)) else "Comparison with tuned baselines",
+        "Final evaluation" if all(map(is_rule, rows)) else "Comparison with tuned opponents",
+        differences(final, goal.minimize),
         tag(
             "div",
-            final_table(rows, goal, winner),
+            final_table(rows, goal, _marks(final, winner, recommended)),
             class_="scroll",
             tabindex=0,
             role="region",
             aria_label="Results; scrolls sideways",
         ),
         notes,
-        lead=f"{lead}, each with its tuned learning rate: mean ± standard deviation.",
+        raced_list(data.get("raced") or [], goal),
+        lead=_lead(final),
     )
+
+
+def _lead(final: Mapping[str, Any]) -> str:
+    seeds, steps = final.get("seeds"), final.get("steps")
+    lead = "Trained again"
+    lead += f" for {plural(steps, 'step', 'steps')}" if steps else ""
+    lead += f" on {plural(seeds, 'seed', 'seeds')} that chose nothing" if seeds else ""
+    lead += ", each with its tuned learning rate: mean ± standard deviation."
+    return lead

@@ -1,0 +1,95 @@
+"""Figure of the paired differences: each recipe against the best opponent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from optsmith.report._charts import Scale, at, scale_for, tick_labels
+from optsmith.report._evidence import Paired, change_text, interval_text
+from optsmith.report._html import Content, Markup, code, tag
+from optsmith.report._rows import Row, grouped, is_rule, name_of
+from optsmith.report._values import finite, finites
+
+
+def shown_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return the rules, and each opponent with its best schedule, best first.
+
+    Rows without a change are left out: the best opponent, and recipes without a score.
+    """
+    known = [row for row in rows if finite((row.get("change") or {}).get("change")) is not None]
+    rules, opponents = grouped(known)
+    return [known[i] for i in sorted([*rules, *(group[0] for group in opponents)])]
+
+
+def _scale(changes: Sequence[Paired]) -> Scale:
+    """Return a scale around zero that resolves small changes; large ones are outside."""
+    reach = 1.5 * median(abs(paired["change"]) for paired in changes)
+    near = [paired for paired in changes if abs(paired["change"]) <= reach]
+    ends = [v for c in near for v in finites(c.get(key) for key in ("change", "low", "high"))]
+    scale = scale_for([0.0, *ends])
+    return Scale(scale.low, scale.high)
+
+
+def _mark(paired: Paired, x: Scale) -> list[Content]:
+    """Return a change as a dot and its interval as a line, or an arrow if it is outside."""
+    change, low, high = (finite(paired.get(key)) for key in ("change", "low", "high"))
+    if change is None:
+        return []
+    if not x.holds(change):
+        right = change > x.high
+        arrow, place = ("▸", "100%") if right else ("◂", "0%")
+        return [tag("text", arrow, x=place, y="50%", dy="0.35em", class_="end" if right else None)]
+    around = None
+    if low is not None and high is not None:
+        around = tag("line", x1=at(x(low)), x2=at(x(high)), y1="50%", y2="50%", class_="range")
+    return [around, tag("circle", cx=at(x(change)), cy="50%", r=4.5)]
+
+
+def _line(row: Row, x: Scale) -> Markup:
+    paired = row["change"]
+    kind = "whisker ours" if is_rule(row) else "whisker"
+    kind += " open" if paired.get("better") is None else ""
+    zero = tag("line", x1=at(x(0.0)), x2=at(x(0.0)), y1=0, y2="100%", class_="zero")
+    return tag(
+        "li",
+        tag("span", code(name_of(row)) if is_rule(row) else name_of(row), class_="what"),
+        tag("svg", zero, _mark(paired, x), class_=kind, aria_hidden="true"),
+        tag("span", change_text(paired), class_="many"),
+        tag("span", interval_text(paired), class_="share"),
+    )
+
+
+def _axis(x: Scale, minimize: bool) -> Markup:
+    ticks = x.ticks(5)
+    labels = tick_labels([100 * tick for tick in ticks], log=False)
+    words = [
+        tag("text", f"{label} %", x=at(x(tick)), y="1.1em", class_="tick middle")
+        for tick, label in zip(ticks, labels, strict=True)
+    ]
+    better = tag("span", "← better" if minimize else "better →", class_="what note")
+    return tag("li", better, tag("svg", words, aria_hidden="true", class_="ticks"), class_="axis")
+
+
+def differences(final: Mapping[str, Any], minimize: bool) -> Markup | None:
+    """Return the figure, or None if nothing was compared with an opponent.
+
+    Args:
+        final: The final comparison.
+        minimize: Whether lower scores are better.
+    """
+    rows = shown_rows(final.get("rows") or [])
+    if not rows:
+        return None
+    x = _scale([row["change"] for row in rows])
+    caption = tag(
+        "figcaption",
+        "Change relative to ",
+        tag("strong", final.get("opponent") or "the best opponent"),
+        ", paired by seed, with its 95 % interval. Hollow dots are not decided; of each opponent "
+        "only the best schedule is drawn.",
+        class_="note",
+    )
+    lines = [_line(row, x) for row in rows]
+    return tag("figure", caption, tag("ol", lines, _axis(x, minimize), class_="differences"))
