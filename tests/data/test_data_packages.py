@@ -210,3 +210,12 @@ def test_without_npm(monkeypatch, tmp_path):
 )
 def test_what_a_tool_complains_of_in_one_line_without_passwords(output, says):
     assert _complaint(output) == says
+
+
+def test_looking_for_pip_has_no_effect_on_setuptools():
+    """Setuptools replaces Python's deprecated distutils, unless pip is looked for before."""
+    pytest.importorskip("setuptools")
+    code = "from optsmith.data._packages import _pip; _pip(); import setuptools"
+    command = [sys.executable, "-W", "error::DeprecationWarning:distutils", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

