@@ -22,7 +22,7 @@ from lr_search import draw
 from optsmith.evaluation import evaluate_recipes
 from optsmith.study._search import SIDE_BY_SIDE
 from optsmith.task import find_task
-from optsmith.training.stacked._rows import _square_root
+from optsmith.training.stacked._row_programs import _square_root
 from report import header
 
 ROWS = 16

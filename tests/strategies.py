@@ -17,7 +17,7 @@ from optsmith.rules import PAPER, number
 
 TANH = Operator("tanh", 1, lambda x: x.tanh(), lambda sp, x: sp.tanh(x))
 EMA = Operator(
-    "ema",
+    "smooth",
     1,
     lambda x, m, k, beta: m,
     parameters=(Parameter("beta", 0.9, 0.0, 1.0),),

@@ -129,13 +129,13 @@ def test_results_depend_neither_on_batch_size_nor_on_other_images(rule):
 
 
 def test_an_image_is_a_tensor_for_operators_of_whole_tensors():
-    operators.register(Operator("unit", 1, lambda x: x / x.norm(), scope="tensor"))
+    operators.register(Operator("own_unit", 1, lambda x: x / x.norm(), scope="tensor"))
     try:
-        test_results_depend_neither_on_batch_size_nor_on_other_images("unit(m1)")
+        test_results_depend_neither_on_batch_size_nor_on_other_images("own_unit(m1)")
         images, labels = some_images(3)
-        moved = attack(small_net(), images, labels, "unit(g)", 9.0, 1, lr=1e-3).images - images
+        moved = attack(small_net(), images, labels, "own_unit(g)", 9.0, 1, lr=1e-3).images - images
     finally:
-        operators.remove("unit")
+        operators.remove("own_unit")
     assert moved.flatten(1).norm(dim=1).tolist() == pytest.approx([1e-3] * 3, rel=1e-2)
 
 

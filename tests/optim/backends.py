@@ -56,12 +56,12 @@ def branch(x):
 
 
 WHOLE = [
-    Operator("unit", 1, unit, scope="tensor"),
+    Operator("own_unit", 1, unit, scope="tensor"),
     Operator("norm", 1, norm, scope="tensor"),
     Operator("gram", 1, gram, scope="tensor"),
     Operator("branch", 1, branch, scope="tensor"),
     Operator(
-        "whiten",
+        "own_whiten",
         1,
         precondition,
         parameters=(Parameter("beta", 0.9, 0.0, 1.0),),
@@ -93,7 +93,7 @@ def by_program(rule, data):
     values = [p.detach().clone() for p in data.params]
     states = [program.init(p) for p in values]
     for t, gradients in enumerate(data.gradients, start=1):
-        updates, states = program.update(gradients, states, t, data.total, SEED)
+        updates, states = program.update(gradients, states, t, data.total, SEED, values)
         wide = [p.to(u.dtype) - LR * u for p, u in zip(values, updates, strict=True)]
         values = [w.to(p.dtype) for w, p in zip(wide, values, strict=True)]
     return values
@@ -145,7 +145,9 @@ def by_copies(rule, data):
             scalars = program.tensors(program.scalars(t, data.total, t), p.dtype)
             noise = program.uniforms(program.keys(SEED, i), t, numbers.expand(value.shape), p.dtype)
             stacked = torch.stack([1 - gradients[i].nan_to_num(), gradients[i]])
-            update, state = program.apply(stacked, state, scalars, noise, copies=True)
+            update, state = program.apply(
+                stacked, state, scalars, noise, copies=True, parameter=value
+            )
             value = value - LR * update
         results.append(value[1])
     return results

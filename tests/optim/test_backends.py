@@ -22,17 +22,28 @@ from runs import REPRESENTATIVES, assert_near, gradient
 from optsmith import OptimizerError, Rule, RuleOptimizer, operators, zoo
 from optsmith.optim import Backend, Program, _machine
 from optsmith.optim._fused import FusedStep
-from optsmith.training.stacked import _rows
+from optsmith.training.stacked import _row_programs
 from optsmith.training.stacked._rows import RowOptimizer
 
-ELEMENT = [str(zoo[name].rule) for name in REPRESENTATIVES]
+MODERN = [
+    "ema(g, 0.8)/sqrt(ema(g^2, 0.95)) + 0.1*w",
+    "lin(0.2, 0.9, 0.1)*mix(mom(relu(g) - w), prev(max(g, w)), 0.3) + wu(0.5)*min(g, ld)/k",
+    "drop(g)*cos(0, 1, 0.2)^0.7 + mom(log(1 + 0.1*k), 1)*prev(w)",
+]
+MODERN_TENSOR = [
+    "ld*fan*orth(mix(g, ema(g, 0.9), 0.2)) + 0.01*w",
+    "rms(w)*unit(m1) + aspect*rows(g) - cols(w)",
+    "whiten(g, mom(g), 0.8, 2) + whitenr(w, g, 0.9, 3) - drop(whitenc(g, g))",
+]
+ELEMENT = [str(zoo[name].rule) for name in REPRESENTATIVES] + MODERN
 TENSOR = [
-    "unit(m1)",
+    "own_unit(m1)",
     "ld*g/norm(g)",
-    "gram(unit(g)) + m1",
+    "gram(own_unit(g)) + m1",
     "norm(ld)*drop(g) + norm(g)",
-    "unit(g) + unit(g)*branch(m1)",
-    "whiten(m1) - whiten(g, 0.5)*norm(g)",
+    "own_unit(g) + own_unit(g)*branch(m1)",
+    *MODERN_TENSOR,
+    "own_whiten(m1) - own_whiten(g, 0.5)*norm(g)",
 ]
 STEPS = 5
 SHAPES = ((), (7,), (3, 4), (2, 3, 3, 2), (0, 3))
@@ -44,7 +55,7 @@ BACKENDS = [*BY_OPTIMIZER, "fused", "rows", "copies", "probe", "export"]
 def whole_operators(monkeypatch):
     """Register the operators of whole tensors, and process element-wise rules in small pieces."""
     monkeypatch.setattr(_machine, "CHUNK", 5)
-    monkeypatch.setattr(_rows, "PIECE", 24)
+    monkeypatch.setattr(_row_programs, "PIECE", 24)
     monkeypatch.setattr(torch._inductor, "standalone_compile", lambda graph, examples: graph)
     for operator in WHOLE:
         operators.register(operator)
@@ -137,21 +148,23 @@ def test_what_is_not_finite_stays_in_its_tensor(text, name, tmp_path):
 
 def test_the_program_gives_whole_tensors():
     given = data()
-    pairs = {"unit(g)": unit, "gram(g)": gram}
+    pairs = {"own_unit(g)": unit, "gram(g)": gram}
     for text, function in pairs.items():
         expected = [
             p - LR * sum(function(g[i]) for g in given.gradients)
             for i, p in enumerate(given.params)
         ]
         assert_near(by_program(Rule.parse(text), given), expected)
-    length = by_program(Rule.parse("unit(g)"), Data([torch.zeros(40, 2)], [[torch.ones(40, 2)]]))
+    length = by_program(
+        Rule.parse("own_unit(g)"), Data([torch.zeros(40, 2)], [[torch.ones(40, 2)]])
+    )
     assert float(length[0].norm()) == pytest.approx(LR)
 
 
 @pytest.mark.parametrize("way", BY_OPTIMIZER.values(), ids=BY_OPTIMIZER)
 def test_state_has_its_own_shape_and_is_updated_in_place(way):
     param = torch.nn.Parameter(torch.ones(3, 4))
-    optimizer = RuleOptimizer([param], "whiten(g) + m1", LR, **way)
+    optimizer = RuleOptimizer([param], "own_whiten(g) + m1", LR, **way)
     places = None
     for t in (1, 2):
         param.grad = gradient(param, 0, t)
@@ -162,7 +175,7 @@ def test_state_has_its_own_shape_and_is_updated_in_place(way):
         now = {n: x.data_ptr() for n, x in state.items() if n != "step"}
         assert now == (places or now)
         places = now
-    twin = RuleOptimizer([torch.nn.Parameter(torch.ones(3, 4))], "whiten(g) + m1", LR)
+    twin = RuleOptimizer([torch.nn.Parameter(torch.ones(3, 4))], "own_whiten(g) + m1", LR)
     twin.load_state_dict(optimizer.state_dict())
     assert torch.equal(next(iter(twin.state.values()))["left"], state["left"])
 
@@ -195,7 +208,7 @@ def test_shapes_that_are_wrong_are_refused():
 
 
 def test_back_ends_say_what_they_do_not_serve():
-    element, tensor = Program(Rule.parse("m1")), Program(Rule.parse("unit(m1)"))
+    element, tensor = Program(Rule.parse("m1")), Program(Rule.parse("own_unit(m1)"))
     half = [torch.zeros(2, dtype=torch.float16)]
     assert FusedStep.scopes == {"element"}
     for kind in (_machine.Machine, RowOptimizer):
@@ -223,8 +236,8 @@ def test_sharded_parameters_are_refused_for_whole_tensors(tmp_path):
         parts = torch.nn.Parameter(distribute_tensor(torch.ones(4, 2), mesh, [Shard(0)]))
         same = torch.nn.Parameter(distribute_tensor(torch.ones(4, 2), mesh, [Replicate()]))
         with pytest.raises(OptimizerError, match="sharded over processes"):
-            RuleOptimizer([parts], "unit(g)", LR)
-        RuleOptimizer([same], "unit(g)", LR)
+            RuleOptimizer([parts], "own_unit(g)", LR)
+        RuleOptimizer([same], "own_unit(g)", LR)
         RuleOptimizer([parts], "m1", LR)
     finally:
         dist.destroy_process_group()

@@ -211,11 +211,11 @@ def added():
 def test_operators_of_users(tmp_path, added):
     added(Operator("tanh", 1, lambda x: x.tanh()))
     ema = State(("average",), lambda x, m, k: (0.9 * m + 0.1 * x,))
-    added(Operator("ema", 1, lambda x, m, k: m / (1 - 0.9**k), state=ema))
+    added(Operator("own_ema", 1, lambda x, m, k: m / (1 - 0.9**k), state=ema))
     added(Operator("scaled", 1, scaled))
     state = State(("total",), torchs, init=torch.ones_like)
     added(Operator("total", 1, lambda x, m, k: m, state=state))
-    rules = {"mine": Rule.parse("tanh(ema(g)) + ema(ema(g2)) + scaled(m1)*total(g)")}
+    rules = {"mine": Rule.parse("tanh(own_ema(g)) + own_ema(own_ema(g2)) + scaled(m1)*total(g)")}
     params, gradients, results = train_alone(tmp_path, rules, torch.float64)
     agree(results["mine"][0], reference(rules["mine"], params, gradients)[0], 1e-12)
 

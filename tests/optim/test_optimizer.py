@@ -322,7 +322,7 @@ def test_beyond_the_end_decays_stay():
     assert [str(w.message) for w in caught] == [
         "step 4 is beyond total_steps=3: decays keep their last value"
     ]
-    at_end, beyond = (opt.program.scalars(t, 3, 1) for t in (3, 6))
+    at_end, beyond = (opt._parts[False].program.scalars(t, 3, 1) for t in (3, 6))
     assert_same(*([s for s in scalars if s is not None] for scalars in (at_end, beyond)))
 
 

@@ -8,7 +8,7 @@ from runs import SHAPES, STEPS, assert_near, gradient, optimizer, parameters, ru
 
 from optsmith import Rule, zoo
 from optsmith.optim import modern
-from optsmith.training.stacked import _rows
+from optsmith.training.stacked import _row_programs
 from optsmith.training.stacked._columns import Columns
 from optsmith.training.stacked._rows import RowOptimizer
 
@@ -23,7 +23,7 @@ TEXTS = ("ld", "1", "drop(drop(g) + g3)", "drop(g, rate=0.5)*m1", "cd/m1", "m1^2
 @pytest.fixture(params=[5, 24, 1 << 17], ids=["columns", "rows", "whole"])
 def pieces(request, monkeypatch):
     """Split matrices of 4 rows and 12 and 7 columns within rows, between rows, and not at all."""
-    monkeypatch.setattr(_rows, "PIECE", request.param)
+    monkeypatch.setattr(_row_programs, "PIECE", request.param)
 
 
 def columns():

@@ -278,24 +278,24 @@ def ema_loop(x, beta):
 def test_a_stateful_operator_carries_its_state():
     g = gradients()
     with registered(EMA):
-        rule = Rule.parse("ema(ld*ema(g), 0.5) - ema(sign(g), beta=0.99)")
-        assert str(rule) == "ema(ld*ema(g), 0.5) - ema(sign(g), 0.99)"
-        assert rule.latex().count(r"\operatorname{ema}") == 3
+        rule = Rule.parse("smooth(ld*smooth(g), 0.5) - smooth(sign(g), beta=0.99)")
+        assert str(rule) == "smooth(ld*smooth(g), 0.5) - smooth(sign(g), 0.99)"
+        assert rule.latex().count(r"\operatorname{smooth}") == 3
         ld = 1 - np.array(TAUS)[:, None]
         expected = ema_loop(ld * ema_loop(g, 0.9), 0.5) - ema_loop(np.sign(g), 0.99)
         assert_same(run(rule, g), expected, rtol=1e-10)
         # Steps that are not recorded update the state, too.
         some = range(2, STEPS, 3)
         assert_same(run(rule, g, recorded=some), expected[list(some)], rtol=1e-10)
-        assert screen(Rule.parse("ema(g)")).ok
-        texts = ("g", "m1", "ema(g, 0.5)", "ema(g)")
+        assert screen(Rule.parse("smooth(g)")).ok
+        texts = ("g", "m1", "smooth(g, 0.5)", "smooth(g)")
         codes = [screen(Rule.parse(text)).scale_fingerprint for text in texts]
         assert len(set(codes)) == 3
         assert codes[1] == codes[3]  # the average from zero is the momentum, ten times smaller
         # A constant has state per element, too.
         ones = np.ones((STEPS, SIZE))
-        assert_same(run("ema(1)", g), ema_loop(ones, 0.9), rtol=1e-10)
-    assert "ema" not in operators
+        assert_same(run("smooth(1)", g), ema_loop(ones, 0.9), rtol=1e-10)
+    assert "smooth" not in operators
 
 
 def test_state_starts_where_init_says_and_counts_updates():

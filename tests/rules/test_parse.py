@@ -104,7 +104,7 @@ def prefix(text):
         ("add(g, mul(m1, 2))", "add g mul m1 2"),
         ("neg(g)", "neg g"),
         ("tanh(g)", "tanh g"),
-        ("ema(drop(g, 0.5), 0.25)", "ema(0.25) drop(0.5) g"),
+        ("smooth(drop(g, 0.5), 0.25)", "smooth(0.25) drop(0.5) g"),
         ("larger_of(g, -m1)^2", "pow larger_of g neg m1 2"),
         ("noise(g, -2)", "noise(-2) g"),
         ("noise(g, size=-2)", "noise(-2) g"),
@@ -263,7 +263,7 @@ _WORDS += [
     "'",
     "_",
     "tanh",
-    "ema",
+    "smooth",
 ]
 texts = st.one_of(st.text(), st.lists(st.sampled_from(_WORDS), max_size=30).map("".join))
 

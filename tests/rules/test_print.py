@@ -37,7 +37,7 @@ def _custom_operators():
         ("drop(g, rate=0.10)", "drop(g)"),
         ("drop(g, rate=0.3)", "drop(g, 0.3)"),
         ("Adam(beta1=0)", "Adam(0.003, 0, 0.999, 1e-08)"),
-        ("add(g, ema(g, 0.5))", "g + ema(g, 0.5)"),
+        ("add(g, smooth(g, 0.5))", "g + smooth(g, 0.5)"),
     ],
 )
 def test_texts(text, printed):

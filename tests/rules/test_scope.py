@@ -37,13 +37,13 @@ def gram(x):
     return x @ x.T @ x / (1 + x.square().sum()) if x.ndim == 2 else x
 
 
-UNIT = Operator("unit", 1, unit, scope="tensor")
+UNIT = Operator("own_unit", 1, unit, scope="tensor")
 GRAM = Operator("gram", 1, gram, scope="tensor")
 
 # --- scope ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["unit(g)", "gram(m1)*ld"])
+@pytest.mark.parametrize("text", ["own_unit(g)", "gram(m1)*ld"])
 def test_stacks_score_as_runs_one_at_a_time(text):
     with registered(UNIT, GRAM):
         task = find_task("digits")
@@ -292,10 +292,10 @@ def test_inputs_and_what_needs_explaining_have_words():
 
 def test_whole_tensors_are_seen_by_the_screen():
     with registered(UNIT, GRAM):
-        found = screen(Rule.parse("unit(g)"))
+        found = screen(Rule.parse("own_unit(g)"))
         assert found.ok
         assert found.cosine == pytest.approx(1.0)
-        assert found.fingerprint == screen(Rule.parse("unit(3*g)")).fingerprint
+        assert found.fingerprint == screen(Rule.parse("own_unit(3*g)")).fingerprint
         assert found.fingerprint != screen(Rule.parse("g")).fingerprint
         assert screen(Rule.parse("gram(g)")).ok
-        assert np.isfinite(screen(Rule.parse("gram(unit(m1))")).cosine)
+        assert np.isfinite(screen(Rule.parse("gram(own_unit(m1))")).cosine)

@@ -65,7 +65,7 @@ def left(x):
 
 
 def test_operators_on_whole_tensors_count_matrix_products_and_their_state():
-    operators.register(Operator("orth", 1, orthogonal, scope="tensor"))
+    operators.register(Operator("own_orth", 1, orthogonal, scope="tensor"))
     operators.register(
         Operator(
             "white",
@@ -76,10 +76,10 @@ def test_operators_on_whole_tensors_count_matrix_products_and_their_state():
         )
     )
     try:
-        assert cost("orth(g)") > 5
+        assert cost("own_orth(g)") > 5
         assert state_bytes_of(Rule.parse("white(g) + m1")) == 8
     finally:
-        operators.remove("orth")
+        operators.remove("own_orth")
         operators.remove("white")
 
 

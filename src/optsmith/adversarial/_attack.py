@@ -124,7 +124,9 @@ class RuleStepper:
         scalars = program.tensors(program.scalars(t, self.steps, t), dtype)
         noise = program.uniforms(self.keys, t, self.elements, dtype)
         slopes = seen.slopes.to(dtype)
-        update, self.state = program.apply(slopes, self.state, scalars, noise, copies=True)
+        update, self.state = program.apply(
+            slopes, self.state, scalars, noise, copies=True, parameter=points.to(dtype)
+        )
         moved = points + self.lr * update.to(points.dtype)
         return ball.project(torch.where(moved.isfinite(), moved, points))
 

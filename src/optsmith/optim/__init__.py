@@ -7,7 +7,7 @@ from optsmith.optim._export_baseline import export_recipe
 from optsmith.optim._machine import PlanRunner
 from optsmith.optim._muon import MuonWithAdamW
 from optsmith.optim._optimizer import RuleOptimizer
-from optsmith.optim._plan import Plan, Step
+from optsmith.optim._plan import Plan, Step, addcmul
 from optsmith.optim._program import Program, math_dtype
 from optsmith.optim._recipe import (
     Recipe,
@@ -18,7 +18,14 @@ from optsmith.optim._recipe import (
     size_form,
     state_bytes,
 )
-from optsmith.optim._roles import Parameters, decay_groups, parameters_of, roles, with_roles
+from optsmith.optim._roles import (
+    Parameters,
+    decay_groups,
+    hidden_parameters,
+    parameters_of,
+    roles,
+    with_roles,
+)
 from optsmith.optim._sets import (
     baselines_text,
     by_likelihood,
@@ -44,6 +51,7 @@ __all__ = [
     "RuleOptimizer",
     "SignDescent",
     "Step",
+    "addcmul",
     "baselines_text",
     "build",
     "by_likelihood",
@@ -55,6 +63,7 @@ __all__ = [
     "find_baselines",
     "form_of",
     "has_lr",
+    "hidden_parameters",
     "is_baseline",
     "math_dtype",
     "modern",

@@ -68,6 +68,8 @@ class Code:
         gradient: The gradient.
         tau: Time as a fraction of the run.
         count: Number of updates of the tensor, including the current one.
+        parameter: The parameter.
+        constants: The scalar of each constant of the rule; tied constants have the same one.
         uniforms: Uniform random numbers, one tensor per random operator.
         scalars: Instructions to run once per step.
         body: Instructions to run per tensor.
@@ -80,6 +82,8 @@ class Code:
     gradient: Value
     tau: Value
     count: Value
+    parameter: Value
+    constants: list[Value] = field(default_factory=list)
     uniforms: list[Value] = field(default_factory=list)
     scalars: list[Instruction] = field(default_factory=list)
     body: list[Instruction] = field(default_factory=list)

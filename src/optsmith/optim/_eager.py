@@ -1,4 +1,4 @@
-"""Default back end: eager execution, on lists for small tensors and per tensor otherwise."""
+"""Default back end: eager execution, on lists of tensors or one tensor at a time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ SMALL = 1 << 14
 class Eager(Backend[Batch]):
     """Updates small tensors on a CPU, and all tensors on a GPU, together; others one at a time.
 
+    Programs with functions of whole tensors update all tensors together, so that those of the same
+    shape are computed at once.
+
     Args:
         program: The program.
 
@@ -26,12 +29,13 @@ class Eager(Backend[Batch]):
 
     def __init__(self, program: Program) -> None:
         plan = Plan(program)
+        self._together = program.scope == "tensor"
         self.machine = Machine(program, plan)
         self.lists = Lists(program, plan)
 
     def step(self, given: Batch) -> None:
         """Update parameters and their states in place."""
-        if given.params and given.params[0].device.type == "cuda":
+        if self._together or (given.params and given.params[0].device.type == "cuda"):
             self.lists.step(given)
             return
         # Calls dominate the time of small tensors, memory traffic that of large ones.

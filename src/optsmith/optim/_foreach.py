@@ -1,4 +1,7 @@
-"""Back end that updates lists of tensors with torch's multi-tensor (foreach) functions."""
+"""Back end that updates lists of tensors with torch's multi-tensor (foreach) functions.
+
+Functions of whole tensors are called once per shape, on all tensors of that shape together.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from optsmith.optim._backend import Backend
 from optsmith.optim._batch import Batch
 from optsmith.optim._plan import Plan, Step
 from optsmith.optim._program import Program
+from optsmith.rules import OverCopies
 
 _COMMUTE = {"add", "mul"}
 _MUST_BE_LISTS = {"addcmul": 3, "lerp": 2}  # number of leading arguments; 1 by default
@@ -30,6 +34,7 @@ class Lists(Backend[Batch]):
         self.code = program.code
         self.plan = plan
         self._by_list: dict[int, bool] = {}  # by the register of the result
+        self._over = {s.out: OverCopies(s.function) for s in plan.steps if s.scope == "tensor"}
 
     def step(self, given: Batch) -> None:
         """Update parameters and their states in place."""
@@ -55,6 +60,8 @@ class Lists(Backend[Batch]):
     ) -> list[Any]:
         registers: list[Any] = [*batch.scalars, *batch.scalars, *(x for _, x in self.plan.literals)]
         registers[self.code.gradient.index] = list(batch.gradients)
+        if self.program.uses_parameter:
+            registers[self.code.parameter.index] = [p.to(batch.dtype) for p in params]
         for slot, tensors in zip(self.code.slots, slots, strict=True):
             registers[slot.before.index] = tensors
         if self.code.uniforms:
@@ -73,6 +80,8 @@ class Lists(Backend[Batch]):
     ) -> list[Tensor]:
         args = [registers[i] for i in step.args]
         kwargs = {name: registers[i] for name, i in step.kwargs} if step.kwargs else {}
+        if step.scope == "tensor":
+            return self._whole(step, args, len(batch.params))
         by_list = self._by_list.get(step.out)
         if by_list is None:
             by_list = self._by_list[step.out] = step.name in on_lists and _takes_lists(
@@ -96,6 +105,30 @@ class Lists(Backend[Batch]):
             step.function(*(a[i] if isinstance(a, list) else a for a in args), **kwargs)
             for i in range(len(batch.params))
         ]
+
+    def _whole(self, step: Step, args: list[Any], count: int) -> list[Any]:
+        """Return the results of a function of whole tensors."""
+        lists = [isinstance(a, list) for a in args]
+        alike: dict[Any, list[int]] = {}
+        for i in range(count):
+            shapes = tuple(a[i].shape for a, is_list in zip(args, lists, strict=True) if is_list)
+            alike.setdefault(shapes, []).append(i)
+        results: list[Any] = [None] * count
+        for members in alike.values():
+            if len(members) == 1:
+                (i,) = members
+                given = (a[i] if is_list else a for a, is_list in zip(args, lists, strict=True))
+                results[i] = step.function(*given)
+                continue
+            stacked = (
+                torch.stack([a[i] for i in members]) if is_list else a
+                for a, is_list in zip(args, lists, strict=True)
+            )
+            found = self._over[step.out](*stacked)
+            parts = zip(*found, strict=True) if isinstance(found, tuple) else found
+            for i, part in zip(members, parts, strict=True):
+                results[i] = part
+        return results
 
     def _finish(self, registers: list[Any], params: list[Tensor], scale: float) -> None:
         add_ = on_lists["add"][1]

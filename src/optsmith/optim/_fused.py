@@ -15,6 +15,7 @@ from optsmith._torch import Kernel, compiled
 from optsmith.optim._backend import Backend
 from optsmith.optim._batch import Batch
 from optsmith.optim._code import Value
+from optsmith.optim._plan import addcmul
 from optsmith.optim._program import Program, element_numbers
 from optsmith.rules import uniform
 
@@ -125,6 +126,7 @@ class FusedStep(Backend[Batch]):
         """Return the function to compile: its arguments are scalars, keys (if random), tensors."""
         update_of = _graph(self.program)
         random, width = self.program.is_random, 2 + len(self.program.slots)
+        reads_parameter = self.program.uses_parameter
 
         def step(scalars: Tensor, *tensors: Tensor) -> None:
             lr, *numbers = scalars.unbind()
@@ -137,7 +139,8 @@ class FusedStep(Backend[Batch]):
                 if random:
                     elements = element_numbers(g)
                     noise = [uniform(key, t, elements).to(lr.dtype) for key in streams[i]]
-                update, *new = update_of(g, *state, *numbers, *noise)
+                weights = [p.to(lr.dtype)] if reads_parameter else []
+                update, *new = update_of(g, *weights, *state, *numbers, *noise)
                 p.copy_(p.to(lr.dtype) - lr * update)
                 for old, slot in zip(state, new, strict=True):
                     old.copy_(slot)
@@ -151,9 +154,14 @@ def _vector(numbers: list[float], dtype: torch.dtype) -> Tensor:
 
 
 def _graph(program: Program) -> GraphModule:
-    """Return the program as a torch graph of gradient, state, scalars and random numbers."""
+    """Return the program as a torch graph.
+
+    Its arguments are the gradient, the parameter (if the program uses it), state, scalars and
+    random numbers.
+    """
     code, graph = program.code, Graph()
-    inputs = [code.gradient, *(slot.before for slot in code.slots)]
+    weights = [code.parameter] if program.uses_parameter else []
+    inputs = [code.gradient, *weights, *(slot.before for slot in code.slots)]
     inputs += [Value(index, True) for index in program.reads]
     nodes = {value: graph.placeholder(f"v{value.index}") for value in [*inputs, *code.uniforms]}
 
@@ -162,6 +170,7 @@ def _graph(program: Program) -> GraphModule:
 
     for i in code.body:
         kwargs = {name: node(a) for name, a in i.kwargs}
-        nodes[i.out] = graph.call_function(i.function, tuple(map(node, i.args)), kwargs)
+        function = addcmul if i.name == "addcmul" else i.function
+        nodes[i.out] = graph.call_function(function, tuple(map(node, i.args)), kwargs)
     graph.output((nodes[code.result], *(nodes[slot.after] for slot in code.slots)))
     return GraphModule({}, graph)

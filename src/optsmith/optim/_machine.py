@@ -37,15 +37,21 @@ class PlanRunner:
         self.program, self.plan = program, plan
         self._literals: dict[torch.dtype, list[Any]] = {}
 
-    def registers(self, scalars: Scalars, dtype: torch.dtype) -> list[Any]:
-        """Return registers with the values that all pieces share in a step."""
+    def registers(self, scalars: Scalars, dtype: torch.dtype, dims: int = 0) -> list[Any]:
+        """Return registers with the values that all pieces share in a step.
+
+        Args:
+            scalars: The result of `Program.scalars`.
+            dtype: Precision of the arithmetic.
+            dims: Dimensions of a copy, if the scalars vary between copies.
+        """
         literals = self._literals.get(dtype)
         if literals is None:
             literals = self._literals[dtype] = [
                 torch.tensor(x, dtype=dtype) if as_tensor else x
                 for as_tensor, x in self.plan.literals
             ]
-        return [*self.program.tensors(scalars, dtype), *scalars, *literals]
+        return [*self.program.tensors(scalars, dtype, dims), *scalars, *literals]
 
     def run(
         self,
@@ -71,6 +77,8 @@ class PlanRunner:
             last: An additional scratch buffer, required with `rates`.
         """
         registers[self.code.gradient.index] = gradient
+        if self.program.uses_parameter:
+            registers[self.code.parameter.index] = param.to(gradient.dtype)
         for value, numbers in zip(self.code.uniforms, noise, strict=True):
             registers[value.index] = numbers
         self.plan.run(registers, buffers)

@@ -17,7 +17,8 @@ from optsmith.optim._batch import Batch
 from optsmith.optim._fused import FusedStep
 from optsmith.optim._group import Member, check_settings, checked, rule_gradients
 from optsmith.optim._program import Program, math_dtype
-from optsmith.rules import Rule
+from optsmith.optim._roles import HIDDEN, parameters_of, role_groups
+from optsmith.rules import Rule, depends_on_role, for_role
 
 
 class RuleOptimizer(Optimizer):
@@ -29,7 +30,8 @@ class RuleOptimizer(Optimizer):
     compile steps.
 
     Args:
-        params: Parameters, named parameters, or parameter groups.
+        params: A module, parameters, named parameters, or parameter groups. A rule with `hidden`
+            needs a module, or groups with a `role`.
         rule: The rule, or its text.
         lr: Learning rate.
         total_steps: Number of steps in the run; required if the rule has decays.
@@ -43,6 +45,7 @@ class RuleOptimizer(Optimizer):
 
     Raises:
         OptimizerError: A setting is invalid. It is also a ValueError, as in torch.
+        TaskError: The rule depends on the roles of parameters, and they are not given.
     """
 
     def __init__(
@@ -73,17 +76,28 @@ class RuleOptimizer(Optimizer):
             "t": 0,
             "rule": str(self.rule),
         }
-        super().__init__(params, defaults)
+        super().__init__(self._grouped(params), defaults)
         # OneCycleLR and CyclicLR refuse optimizers without a default for momentum. A rule's
         # momentum is part of the rule, so a step warns if a scheduler sets it.
         self.defaults["momentum"] = 0.0
 
     def _set_rule(self, rule: Rule) -> None:
         self.rule = rule
-        self.program = Program(rule)
-        self._eager = _eager.Eager(self.program)
-        self._fused: FusedStep | None = None
+        self._by_role = depends_on_role(rule)
+        rest = _Part(for_role(rule, is_hidden=False))
+        self._parts = {True: rest, False: rest}
+        if self._by_role:
+            self._parts[True] = _Part(for_role(rule, is_hidden=True))
         self._warned: set[str] = set()
+
+    def _part(self, group: dict[str, Any]) -> _Part:
+        return self._parts[self._by_role and group["role"] == HIDDEN]
+
+    def _grouped(self, params: Any) -> Any:
+        """Return parameters as torch accepts them, with roles if the rule depends on them."""
+        if self._by_role:
+            return role_groups(params, str(self.rule))
+        return parameters_of(params)
 
     # --- settings --------------------------------------------------------------------------------
 
@@ -91,11 +105,14 @@ class RuleOptimizer(Optimizer):
         """Add a parameter group; its decays continue at the current step of the run."""
         if self.param_groups:
             param_group.setdefault("t", max(group["t"] for group in self.param_groups))
+        if self._by_role:
+            (param_group,) = role_groups([param_group], str(self.rule))
         add_param_group(self, param_group)
         group = self.param_groups[-1]
+        program = self._part(group).program
         try:
-            check_settings(group, self.program)
-            (FusedStep if group["compile"] else _eager.Eager).check(self.program, group["params"])
+            check_settings(group, program)
+            (FusedStep if group["compile"] else _eager.Eager).check(program, group["params"])
         except OptimizerError:
             self.param_groups.pop()
             raise
@@ -131,7 +148,7 @@ class RuleOptimizer(Optimizer):
     def _advance(self, group: dict[str, Any]) -> None:
         group["t"] += 1
         total = group["total_steps"]
-        if self.program.uses_time and group["t"] > total:
+        if self._part(group).program.uses_time and group["t"] > total:
             self._warn_once(
                 "total_steps",
                 f"step {group['t']} is beyond total_steps={total}: decays keep their last value",
@@ -151,12 +168,13 @@ class RuleOptimizer(Optimizer):
     def _step_group(self, group: dict[str, Any], ready: list[Member]) -> None:
         """Update a group; parameters of one device, precision and step count form a batch."""
         together: dict[Any, list[Member]] = {}
+        program = self._part(group).program
         for member in ready:
             p = member[1]
             state = self.state[p]
             if not state:
                 state["step"] = 0
-                state.update(zip(self.program.slots, self.program.init(p), strict=True))
+                state.update(zip(program.slots, program.init(p), strict=True))
             state["step"] += 1
             key = (state["step"], p.device, p.dtype)
             together.setdefault(key, []).append(member)
@@ -170,7 +188,7 @@ class RuleOptimizer(Optimizer):
         count: int,
         dtype: torch.dtype,
     ) -> Batch:
-        lr, t, program = float(group["lr"]), group["t"], self.program
+        lr, t, program = float(group["lr"]), group["t"], self._part(group).program
         params = [p for _, p, _ in members]
         states = map(self.state.__getitem__, params)
         return Batch(
@@ -178,26 +196,22 @@ class RuleOptimizer(Optimizer):
             params,
             gradients=rule_gradients(members, group, dtype, lr),
             states=[[state[name] for name in program.slots] for state in states],
-            keys=self._keys(group["seed"], members),
+            keys=_keys(program, group["seed"], members),
             scalars=program.scalars(t, group["total_steps"] or 1, count),
             lr=lr,
             t=t,
             dtype=dtype,
         )
 
-    def _keys(self, seed: int, members: list[Member]) -> list[list[int]]:
-        if not self.program.is_random:
-            return [[]] * len(members)
-        return [self.program.keys(seed, index) for index, _, _ in members]
-
     def _run(self, group: dict[str, Any], batch: Batch) -> None:
+        part = self._part(group)
         if group["compile"]:
-            self._fused = self._fused or FusedStep(self.program, _eager.SMALL, self._eager)
-            self._fused.step(batch)
+            part.fused = part.fused or FusedStep(part.program, _eager.SMALL, part.eager)
+            part.fused.step(batch)
         elif group["foreach"] is None:
-            self._eager.step(batch)
+            part.eager.step(batch)
         else:
-            (self._eager.lists if group["foreach"] else self._eager.machine).step(batch)
+            (part.eager.lists if group["foreach"] else part.eager.machine).step(batch)
 
     # --- saving ----------------------------------------------------------------------------------
 
@@ -239,3 +253,18 @@ class RuleOptimizer(Optimizer):
         if "rule" in state:  # absent when torch calls this while loading a state_dict
             self._set_rule(state["rule"])
         super().__setstate__(state)
+
+
+class _Part:
+    """The program of the parameters of a role, with its back ends."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.program = Program(rule)
+        self.eager = _eager.Eager(self.program)
+        self.fused: FusedStep | None = None
+
+
+def _keys(program: Program, seed: int, members: list[Member]) -> list[list[int]]:
+    if not program.is_random:
+        return [[]] * len(members)
+    return [program.keys(seed, index) for index, _, _ in members]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from optsmith.optim._code import BOOLEAN, Instruction, Value
@@ -17,8 +18,21 @@ from optsmith.optim._program import Program
 from optsmith.rules import Scope
 
 _WRITES_TO_OUT = {
-    *("abs", "add", "addcdiv", "addcmul", "clamp", "cos", "div", "exp", "lerp", "log", "mul"),
-    *("neg", "pow", "remainder", "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "sub"),
+    *("abs", "add", "addcdiv", "addcmul", "clamp", "cos", "div", "exp", "lerp", "log", "maximum"),
+    *(
+        "minimum",
+        "mul",
+        "neg",
+        "pow",
+        "remainder",
+        "rsqrt",
+        "sigmoid",
+        "sign",
+        "sin",
+        "sqrt",
+        "square",
+        "sub",
+    ),
     *("tanh", "where"),
 }
 # Positions of scalar arguments that are passed as numbers. In arithmetic, 0-dim tensors are faster.
@@ -144,6 +158,8 @@ class Plan:
         after_tensor = bool(args) and _is_tensor(args[0])
         plain = after_tensor and not any(v in boolean for v in instruction.inputs)
         numbers = _NUMBERS.get(name, ()) if plain else ()
+        if instruction.scope == "tensor":  # its function may branch on a number such as k
+            numbers = tuple(range(len(args)))
         as_tensor = after_tensor and name in _ARITHMETIC
         return Step(
             name,
@@ -171,10 +187,13 @@ class Plan:
         for slot_number, register in self.copies:
             buffers[slot_number].copy_(registers[register])
 
-    def scale(self, lr: float, scalars: list[Any]) -> float:
-        """Return the factor of the update, including the learning rate and the sign."""
+    def scale(self, lr: float, scalars: list[Any]) -> Any:
+        """Return the factor of the update, including the learning rate and the sign.
+
+        It is a number, or a vector with one entry per copy if it depends on varying constants.
+        """
         factor = scalars[self.factor.index] if isinstance(self.factor, Value) else self.factor
-        return float(-lr * factor)
+        return -lr * factor
 
     def _register(self, argument: Any, as_number: bool, as_tensor: bool) -> int:
         if isinstance(argument, Value):
@@ -185,3 +204,10 @@ class Plan:
 
 def _is_tensor(argument: Any) -> bool:
     return isinstance(argument, Value) and not argument.is_scalar
+
+
+def addcmul(
+    x: Tensor, y: Tensor, z: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    """Return x + value*y*z; torch's function does not accept a tensor as `value`."""
+    return torch.add(x, value * y * z, out=out)

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from optsmith.optim._code import Code, Instruction, Value
 from optsmith.optim._trace import trace
-from optsmith.rules import OverCopies, Rule, Scope, init_copies, stream_key, uniform
+from optsmith.rules import (
+    OverCopies,
+    Rule,
+    Scope,
+    constants,
+    init_copies,
+    stream_key,
+    uniform,
+)
 
 Scalars = list[Any]
 """The scalars of one step at the indices of their values; other entries are None."""
@@ -25,6 +33,7 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "div": operator.truediv,
     "eq": operator.eq,
     "exp": math.exp,
+    "gt": operator.gt,
     "lt": operator.lt,
     "mul": operator.mul,
     "neg": operator.neg,
@@ -32,6 +41,7 @@ _ON_NUMBERS: dict[str, Callable[..., float]] = {
     "remainder": operator.mod,
     "sqrt": math.sqrt,
     "sub": operator.sub,
+    "where": lambda condition, x, y: x if condition else y,
 }
 
 
@@ -53,23 +63,33 @@ class Program:
 
     Args:
         rule: The rule.
+        settings: Rules that differ from it in constants only, one per copy of a stack. Scalars that
+            depend on these constants are vectors with one entry per copy.
 
     Attributes:
         scope: "tensor" if an operator of the rule has that scope, else "element".
+        varies: Whether the constants differ between copies.
+
+    Raises:
+        RuleError: The rule depends on the role of a parameter: see `for_role`.
     """
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, settings: Sequence[Rule] = ()) -> None:
         self.rule = rule
         self.code: Code = trace(rule)
+        self._given = _constants(self.code, rule, settings)
+        self.varies = any(isinstance(c, Tensor) for c in self._given.values())
         self.scope: Scope = "tensor" if whole_operators(rule) else "element"
         self._over_copies = {
             i.out: OverCopies(i.function) for i in self.code.body if i.scope == "tensor"
         }
         self.uses_time = rule.uses("time")
+        self.uses_parameter = rule.uses("parameter")
         self.is_random = bool(self.code.uniforms)
         self.slots = tuple(slot.name for slot in self.code.slots)
         self.constants, per_step = self._fold()
         self._start: Scalars = self.constants.copy()  # followed by the literals of `_numbers`
+        self._vectors = {i for i, c in enumerate(self.constants) if isinstance(c, Tensor)}
         self._numbers = [self._number(instruction) for instruction in per_step]
         read = {v.index for i in self.code.body for v in i.inputs if v.is_scalar}
         self.reads = sorted(
@@ -79,6 +99,8 @@ class Program:
     def _fold(self) -> tuple[Scalars, list[Instruction]]:
         """Return the values of constant scalars, and the instructions to run per step."""
         constants: Scalars = [None] * self.code.size
+        for value, constant in self._given.items():
+            constants[value.index] = constant
         per_step = []
         for instruction in self.code.scalars:
             if all(constants[v.index] is not None for v in instruction.inputs):
@@ -94,6 +116,9 @@ class Program:
             args.append(a.index if isinstance(a, Value) else len(self._start))
             self._start += [] if isinstance(a, Value) else [a]
         plain = None if instruction.kwargs else _ON_NUMBERS.get(instruction.name)
+        if any(v.index in self._vectors for v in instruction.inputs):
+            self._vectors.add(instruction.out.index)
+            plain = None
         return instruction.out.index, plain or _cannot, args, instruction
 
     def init(self, param: Tensor, copies: bool = False) -> tuple[Tensor, ...]:
@@ -126,13 +151,32 @@ class Program:
         del values[self.code.size :]
         return values
 
-    def tensors(self, scalars: Scalars, dtype: torch.dtype) -> Scalars:
-        """Return the scalars that the update reads, as 0-dim tensors of the given precision."""
+    def is_vector(self, index: int) -> bool:
+        """Return whether the scalar with this index varies between copies."""
+        return index in self._vectors
+
+    def rows(self, scalars: Scalars, rows: slice) -> Scalars:
+        """Return the scalars of some copies; those that do not vary are shared by all copies."""
+        return [x[rows] if isinstance(x, Tensor) else x for x in scalars]
+
+    def tensors(self, scalars: Scalars, dtype: torch.dtype, dims: int = 0) -> Scalars:
+        """Return the scalars that the update reads, as 0-dim tensors of the given precision.
+
+        Args:
+            scalars: The result of `scalars`.
+            dtype: The precision.
+            dims: Dimensions of a copy; scalars that vary get as many of length 1, so that they are
+                combined with a stack of copies.
+        """
         values: Scalars = [None] * self.code.size
         for index in self.reads:
             number = scalars[index]
-            kind = torch.bool if isinstance(number, bool) else dtype
-            values[index] = torch.tensor(number, dtype=kind)
+            if isinstance(number, Tensor):
+                kind = torch.bool if number.dtype == torch.bool else dtype
+                values[index] = number.to(kind).view(-1, *[1] * dims)
+            else:
+                kind = torch.bool if isinstance(number, bool) else dtype
+                values[index] = torch.tensor(number, dtype=kind)
         return values
 
     def keys(self, seed: int, parameter: int) -> list[int]:
@@ -152,6 +196,7 @@ class Program:
         scalars: Scalars,
         uniforms: Sequence[Tensor] = (),
         copies: bool = False,
+        parameter: Tensor | None = None,
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Return the update and the new state of a tensor, without in-place changes.
 
@@ -161,9 +206,11 @@ class Program:
             scalars: The result of `tensors`.
             uniforms: The result of `uniforms`, if the rule is random.
             copies: Whether the first dimension of the tensors is that of copies.
+            parameter: The parameter in the precision of the arithmetic, if `uses_parameter`.
         """
         values = scalars.copy()
         values[self.code.gradient.index] = gradient
+        values[self.code.parameter.index] = parameter
         for slot, tensor in zip(self.code.slots, state, strict=True):
             values[slot.before.index] = tensor
         for value, numbers in zip(self.code.uniforms, uniforms, strict=True):
@@ -183,17 +230,21 @@ class Program:
         t: int,
         total: int,
         seed: int = 0,
+        params: Sequence[Tensor] = (),
     ) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
         """Return the updates and the new states of all parameters at step t of `total`.
 
-        The parameters are then updated by `parameter -= lr * update`.
+        The parameters are then updated by `parameter -= lr * update`. They must be given if
+        `uses_parameter`.
         """
         scalars = self.scalars(t, total, t)
         updates, states = [], []
         for i, (gradient, slots) in enumerate(zip(gradients, state, strict=True)):
             dtype = math_dtype(gradient.dtype)
             noise = self.uniforms(self.keys(seed, i), t, element_numbers(gradient), dtype)
-            update, new = self.apply(gradient.to(dtype), slots, self.tensors(scalars, dtype), noise)
+            numbers = self.tensors(scalars, dtype)
+            param = params[i].to(dtype) if self.uses_parameter else None
+            update, new = self.apply(gradient.to(dtype), slots, numbers, noise, parameter=param)
             updates.append(update)
             states.append(new)
         return updates, states
@@ -213,8 +264,22 @@ def _cannot(*_: float) -> float:
     raise ArithmeticError
 
 
-def _scalar(instruction: Instruction, values: Scalars) -> float:
+def _constants(code: Code, rule: Rule, settings: Sequence[Rule]) -> dict[Value, Any]:
+    """Return the value of each constant: a number, or one per copy if the copies differ."""
+    rows = [[c.value for c in constants(r)] for r in (settings or (rule,))]
+    columns = zip(code.constants, zip(*rows, strict=True), strict=True)
+    return {
+        value: column[0] if len(set(column)) == 1 else torch.tensor(column, dtype=torch.float64)
+        for value, column in columns
+    }
+
+
+def _scalar(instruction: Instruction, values: Scalars) -> Any:
     """Return the value of a scalar in double precision, with infinities and NaN as in torch."""
+    given = [values[v.index] for v in instruction.inputs]
+    if any(isinstance(x, Tensor) for x in given):
+        values = [None if v is None else _as_tensor(v) for v in values]
+        return call(instruction, values)
     plain = _ON_NUMBERS.get(instruction.name)
     if plain is not None and not instruction.kwargs:
         try:
@@ -222,10 +287,12 @@ def _scalar(instruction: Instruction, values: Scalars) -> float:
         except (ArithmeticError, ValueError):
             pass  # torch returns inf or NaN where Python raises
     values = [None if v is None else _as_tensor(v) for v in values]
-    return call(instruction, values).item()  # type: ignore[no-any-return]
+    return call(instruction, values).item()
 
 
-def _as_tensor(number: float) -> Tensor:
+def _as_tensor(number: Any) -> Tensor:
+    if isinstance(number, Tensor):
+        return number
     return torch.tensor(number, dtype=torch.bool if isinstance(number, bool) else torch.float64)
 
 

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from optsmith._zoo import named_rule
 from optsmith.optim._baselines import Baseline, RuleForm, is_baseline
 from optsmith.optim._optimizer import RuleOptimizer
-from optsmith.optim._roles import Parameters, parameters_of
+from optsmith.optim._roles import Parameters
 from optsmith.rules import Rule
 
 Recipe = Rule | Baseline
@@ -62,7 +62,7 @@ def build(
     """
     if isinstance(recipe, Baseline):
         return recipe.build(params, lr, total_steps)
-    return RuleOptimizer(parameters_of(params), recipe, lr=lr, total_steps=total_steps, seed=seed)
+    return RuleOptimizer(params, recipe, lr=lr, total_steps=total_steps, seed=seed)
 
 
 def state_bytes(optimizer: Optimizer) -> float:

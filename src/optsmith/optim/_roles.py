@@ -55,6 +55,11 @@ def roles(model: nn.Module) -> dict[str, str]:
     return {name: _role(p, owners[p], last) for name, p in model.named_parameters()}
 
 
+def hidden_parameters(model: nn.Module) -> frozenset[int]:
+    """Return the indices of hidden matrices among the parameters of a model."""
+    return frozenset(i for i, role in enumerate(roles(model).values()) if role == HIDDEN)
+
+
 def _layer(parameter: str) -> str:
     """Return the name of the layer of a parameter."""
     path = parameter.split(".")[:-1]

@@ -3,22 +3,37 @@
 Each operator's torch function is called once with symbols in place of tensors, and the operations
 on the symbols are recorded as instructions. Equal instructions are recorded once, so common
 sub-expressions are shared, within and between operators. Instructions that depend only on time and
-constants are kept separately, to be run once per step instead of per element. An operator of scope
-"tensor" is not traced: it is one call on whole tensors.
+constants are kept separately, to be run once per step instead of per element. The values of
+constants are not part of the code. An operator of scope "tensor" is not traced: it is one call on
+whole tensors.
 """
 
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from optsmith._errors import RuleError
 from optsmith.optim._code import BOOLEAN, Code, Instruction, Slot, Value
 from optsmith.optim._symbol import Symbol
-from optsmith.rules import Operator, Rule, Scope, State, Whole, WholeState, verify
+from optsmith.rules import (
+    BY_ROLE,
+    Constant,
+    Operator,
+    Rule,
+    Scope,
+    State,
+    Whole,
+    WholeState,
+    constants,
+    is_number,
+    skeleton,
+    verify,
+)
 
 
 class Tracer:
@@ -29,7 +44,8 @@ class Tracer:
         self._known: dict[Any, Value] = {}
         self._states: dict[Any, tuple[Value, ...]] = {}
         self._booleans: set[Value] = set()
-        self.code = Code(self.new(False), self.new(True), self.new(True))
+        self._tied: dict[Any, Value] = {}
+        self.code = Code(self.new(False), self.new(True), self.new(True), self.new(False))
 
     def new(self, is_scalar: bool) -> Value:
         """Return a new value."""
@@ -94,20 +110,53 @@ class Tracer:
         """Return a constant as a scalar."""
         return self.write("constant", _constant, (number,))
 
-    def operator(self, operator: Operator, operands: list[Symbol]) -> Symbol:
-        """Trace an operator and return its result."""
+    def runtime_constant(self, constant: Constant, operator: Operator) -> Symbol:
+        """Return a constant of the rule as a scalar whose value is known only at run time.
+
+        Operators with state share it if their constants are equal.
+        """
+        tie = (id(operator.state), constant.index, constant.value) if operator.state else constant
+        if tie not in self._tied:
+            self._tied[tie] = self.new(True)
+        value = self._tied[tie]
+        self.code.constants.append(value)
+        return Symbol(self, value)
+
+    def operator(
+        self, operator: Operator, operands: list[Symbol], values: Sequence[Symbol | float]
+    ) -> Symbol:
+        """Trace an operator and return its result.
+
+        Args:
+            operator: The operator.
+            operands: Its operands.
+            values: Its parameter values; the value of a number.
+        """
         verify(operator)
-        values, whole = operator.values, operator.scope == "tensor"
+        whole = operator.scope == "tensor"
+        if is_number(operator):
+            (value,) = values
+            return value if isinstance(value, Symbol) else self.constant(value)
         if operator.feed == "nothing":
             return self.constant(float(operator.torch(*values)))
-        feeds = {"gradient": self.code.gradient, "time": self.code.tau}
+        if operator.name == BY_ROLE:
+            raise RuleError(
+                f"{BY_ROLE}(x, y) is x for hidden matrices and y for other parameters: it has a"
+                " program for each role"
+            )
+        feeds = {
+            "gradient": self.code.gradient,
+            "parameter": self.code.parameter,
+            "time": self.code.tau,
+            "count": self.code.count,
+        }
         if operator.feed in feeds:
             operands = [Symbol(self, feeds[operator.feed])]
         if whole:
             operands = [self._spread(x) for x in operands]
         state: tuple[Symbol, ...] = ()
         if operator.state:
-            slots = self._remember(operator, operands[0])
+            slots = self._remember(operator, operands, values)
             state = (*(Symbol(self, v) for v in slots), Symbol(self, self.code.count))
         noise: tuple[Symbol, ...] = ()
         if operator.random:
@@ -133,29 +182,40 @@ class Tracer:
         like = Symbol(self, self.code.gradient)
         return self.emit("where", self.emit("eq", like, like), symbol, symbol)
 
-    def _remember(self, operator: Operator, operand: Symbol) -> tuple[Value, ...]:
-        """Return the updated slots; equal states of equal operands are shared."""
-        state, values, scope = operator.state, operator.values, operator.scope
+    def _remember(
+        self, operator: Operator, operands: list[Symbol], values: Sequence[Symbol | float]
+    ) -> tuple[Value, ...]:
+        """Return the slots to read; equal states of equal operands are shared."""
+        state, scope = operator.state, operator.scope
         assert state is not None  # noqa: S101
-        key = (id(state), operand.value, values, scope)
+        plain = tuple(v.value if isinstance(v, Symbol) else v for v in values)
+        key = (id(state), tuple(x.value for x in operands), plain, scope)
         if key not in self._states:
             before = [Symbol(self, self.new(False)) for _ in state.slots]
-            args = (operand, *before, Symbol(self, self.code.count), *values)
+            args = (*operands, *before, Symbol(self, self.code.count), *values)
             if scope == "tensor":
-                function = WholeState(operator.name, state.update, len(before))
+                function = WholeState(operator.name, state.update, len(before), len(operands))
                 after = self._picked(self.write("call", function, args, scope=scope), len(before))
             else:
-                after = self._update(state, args)
-            for name, old, new in zip(state.slots, before, after, strict=True):
+                given = {x.value for x in (*operands, *before)}
+                after = self._update(state, args, given)
+            for name, init, old, new in zip(state.slots, state.inits, before, after, strict=True):
                 taken = sum(slot.name.split(".")[0] == name for slot in self.code.slots)
                 unique = f"{name}.{taken + 1}" if taken else name
-                self.code.slots.append(Slot(unique, state.init, old.value, new.value, scope))
-            self._states[key] = tuple(new.value for new in after)
+                self.code.slots.append(Slot(unique, init, old.value, new.value, scope))
+            self._states[key] = tuple(
+                x.value for x in (after if state.reads == "after" else before)
+            )
         return self._states[key]
 
-    def _update(self, state: State, args: tuple[Any, ...]) -> list[Symbol]:
-        """Return the new slots as distinct tensors, because each overwrites an old one."""
-        given = {a.value for a in args[: 1 + len(state.slots)]}
+    def _update(self, state: State, args: tuple[Any, ...], given: set[Value]) -> list[Symbol]:
+        """Return the new slots as distinct tensors, because each overwrites an old one.
+
+        Args:
+            state: The state.
+            args: The arguments of its update.
+            given: The tensors among them, which must not be new slots themselves.
+        """
         try:
             return [self._slot(new, given) for new in state.update(*args)]
         except Exception:
@@ -188,10 +248,37 @@ def _constant(number: float) -> Tensor:
 
 
 def trace(rule: Rule) -> Code:
-    """Return a rule as straight-line code."""
+    """Return a rule as straight-line code.
+
+    Rules of one skeleton have the same code, which is traced once.
+    """
+    key = skeleton(rule)
+    if key not in _traced:
+        if len(_traced) >= MOST_TRACED:
+            _traced.pop(next(iter(_traced)))
+        _traced[key] = _trace(rule)
+    return _traced[key]
+
+
+MOST_TRACED = 1024
+_traced: dict[Any, Code] = {}
+
+
+def _trace(rule: Rule) -> Code:
     tracer = Tracer()
-    result = rule.fold(tracer.operator)
-    tracer.code.result = result.value
+    numbers = {(c.at, c.index): c for c in constants(rule)}
+    # Constants are numbered from the first operator to the last, but traced bottom-up.
+    symbols = {
+        place: tracer.runtime_constant(c, rule.operators[c.at]) for place, c in numbers.items()
+    }
+    stack: list[Symbol] = []
+    for at in reversed(range(rule.length)):
+        operator = rule.operators[at]
+        operands = [stack.pop() for _ in range(operator.arity)]
+        plain = (float(operator.torch()),) if is_number(operator) else operator.values
+        values = [symbols.get((at, i), value) for i, value in enumerate(plain)]
+        stack.append(tracer.operator(operator, operands, values))
+    tracer.code.result = stack[0].value
     tracer.code.size = tracer.values
     return _without_unused(tracer.code)
 

@@ -1,29 +1,27 @@
 """Rules and operators: data model, parsing, printing and simplification."""
 
 from optsmith.rules._operator import (
+    SCALAR_FEEDS,
     Operator,
     Parameter,
     Scope,
     State,
     find_operator,
     format_number,
+    is_number,
     number,
     operators,
     zeros,
 )
 
 # isort: split
-from optsmith.rules._catalogue import (
-    BINARY,
-    BUILT_IN,
-    INPUTS,
-    PAPER,
-    UNARY,
-    definitions,
-    is_built_in,
-)
+from optsmith.rules._built_in import BUILT_IN, definitions, is_built_in
+from optsmith.rules._catalogue import BINARY, INPUTS, PAPER, UNARY
+from optsmith.rules._constants import COEFFICIENT, Constant, constants, skeleton, with_constants
+from optsmith.rules._modern import MODERN
 from optsmith.rules._noise import hashed, noise_source, stream_key, uniform
 from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, SUM, fold, to_text
+from optsmith.rules._roles import BY_ROLE, depends_on_role, for_role
 from optsmith.rules._rule import Rule
 from optsmith.rules._structure import structure
 from optsmith.rules._verify import verify
@@ -33,15 +31,20 @@ __all__ = [
     "ATOM",
     "BINARY",
     "BUILT_IN",
+    "BY_ROLE",
+    "COEFFICIENT",
     "HOLE",
     "INFIX",
     "INPUTS",
+    "MODERN",
     "PAPER",
     "POWER",
     "PREFIX",
     "PRODUCT",
+    "SCALAR_FEEDS",
     "SUM",
     "UNARY",
+    "Constant",
     "Operator",
     "OverCopies",
     "Parameter",
@@ -50,20 +53,26 @@ __all__ = [
     "State",
     "Whole",
     "WholeState",
+    "constants",
     "definitions",
+    "depends_on_role",
     "find_operator",
     "fold",
+    "for_role",
     "format_number",
     "hashed",
     "init_copies",
     "is_built_in",
+    "is_number",
     "noise_source",
     "number",
     "operators",
+    "skeleton",
     "stream_key",
     "structure",
     "to_text",
     "uniform",
     "verify",
+    "with_constants",
     "zeros",
 ]

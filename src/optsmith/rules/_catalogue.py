@@ -1,15 +1,11 @@
-"""The operators that come with the package: the paper's 27, `abs` and `wc`."""
+"""The operators of the paper, `abs` and `wc`; those of the space `modern` are in `_modern.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from optsmith.rules import _functions as functions
-from optsmith.rules._operator import NAME, Operator, Parameter, State, number, operators
-
-if TYPE_CHECKING:
-    from optsmith.space import Space
+from optsmith.rules._operator import Operator, Parameter, State, number, operators
 
 register = operators.register
 
@@ -43,7 +39,7 @@ register(
         1,
         functions.clip,
         latex=r"\operatorname{clip}\left(%s\right)",
-        parameters=(Parameter("bound", 0.003, 0.0),),
+        parameters=(Parameter("bound", 0.003, 0.0, scale="log"),),
         words="clips each entry to a small range",
     )
 )
@@ -80,9 +76,11 @@ register(Operator("pow", 2, functions.power, lambda sp, x, y: x**y, "{%s}^{%s}",
 
 # --- inputs computed from the gradient ----------------------------------------------------------
 
-MOMENTUM = State(("momentum",), functions.momentum)
-_BETA = Parameter("beta", 0.9, 0.0, 1.0)
-_SLOW_BETA = Parameter("beta", 0.999, 0.0, 1.0)
+MOMENTUM = State(("momentum",), functions.momentum, scan=functions.scan_momentum)
+"""beta*m + x, shared by `m1`, `sm1` and `mom`."""
+
+_BETA = Parameter("beta", 0.9, 0.0, 1.0, scale="complement")
+_SLOW_BETA = Parameter("beta", 0.999, 0.0, 1.0, scale="complement")
 
 
 def _real(name: str, **assumptions: bool) -> Any:
@@ -150,7 +148,7 @@ _input(
     state=MOMENTUM,
     parameters=(_BETA,),
 )
-_EPS = Parameter("eps", 1e-8, 0.0)
+_EPS = Parameter("eps", 1e-8, 0.0, scale="log")
 _input(
     "Adam",
     "the step that Adam would take",
@@ -158,9 +156,9 @@ _input(
     latex=r"\mathrm{Adam}",
     state=State(("exp_avg", "exp_avg_sq"), functions.adam_moments),
     parameters=(
-        Parameter("scale", 3e-3, 0.0),
-        Parameter("beta1", 0.9, 0.0, 1.0),
-        Parameter("beta2", 0.999, 0.0, 1.0),
+        Parameter("scale", 3e-3, 0.0, scale="log"),
+        Parameter("beta1", 0.9, 0.0, 1.0, scale="complement"),
+        Parameter("beta2", 0.999, 0.0, 1.0, scale="complement"),
         _EPS,
     ),
 )
@@ -170,7 +168,11 @@ _input(
     functions.rmsprop,
     latex=r"\mathrm{RMSprop}",
     state=State(("square_avg",), functions.rmsprop_moment),
-    parameters=(Parameter("scale", 3e-2, 0.0), Parameter("alpha", 0.99, 0.0, 1.0), _EPS),
+    parameters=(
+        Parameter("scale", 3e-2, 0.0, scale="log"),
+        Parameter("alpha", 0.99, 0.0, 1.0, scale="complement"),
+        _EPS,
+    ),
 )
 
 # --- inputs computed from time ------------------------------------------------------------------
@@ -184,9 +186,17 @@ def _decay(name: str, words: str, torch: Any, *parameters: Parameter) -> Operato
 
 _decay("ld", "linear decay over the run, from 1 to 0", functions.linear_decay)
 _decay(
-    "cd", "cosine decay over the run, from 1 to 0", functions.cosine_decay, Parameter("n", 0.5, 0.0)
+    "cd",
+    "cosine decay over the run, from 1 to 0",
+    functions.cosine_decay,
+    Parameter("n", 0.5, 0.0, scale="log"),
 )
-_decay("rd", "cosine decay with restarts", functions.restart_decay, Parameter("n", 20.0, 0.0))
+_decay(
+    "rd",
+    "cosine decay with restarts",
+    functions.restart_decay,
+    Parameter("n", 20.0, 0.0, scale="log"),
+)
 _decay(
     "wc",
     "warm-up from 0 to 1, then cosine decay to 0",
@@ -205,25 +215,3 @@ INPUTS = (
 )
 PAPER = (*UNARY, *BINARY, *INPUTS)
 """The operators of the paper: 7 unary, 5 binary, 15 inputs."""
-
-BUILT_IN = dict(operators)
-"""The operators that come with the package, by name."""
-
-
-def is_built_in(operator: Operator) -> bool:
-    """Return whether an operator is one of the package's or a variant of one."""
-    if not NAME.fullmatch(operator.name):
-        return True  # a number
-    ours = BUILT_IN.get(operator.name)
-    return ours is not None and (ours.torch, ours.state) == (operator.torch, operator.state)
-
-
-def definitions(source: Space | Iterable[Operator]) -> dict[str, str]:
-    """Return the definitions of the operators that users added, by name.
-
-    Args:
-        source: A space, or operators.
-    """
-    every: Any = getattr(source, "operators", source)
-    found = {o.name: o.definition for o in every if not is_built_in(o)}
-    return dict(sorted(found.items()))

@@ -30,7 +30,7 @@ def definition_of(operator: Operator) -> str:
         describe(operator.torch),
     ]
     if state:
-        parts += [repr(state.slots), describe(state.update), describe(state.init)]
+        parts += [repr((state.slots, state.reads)), describe(state.update), describe(state.init)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

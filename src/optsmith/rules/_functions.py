@@ -6,7 +6,7 @@ They call methods of tensors only, so that importing this module does not import
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -90,6 +90,20 @@ def cube(g: Tensor) -> Tensor:
 def momentum(x: Tensor, m: Tensor, k: float, beta: float) -> tuple[Tensor]:
     """Return the momentum of torch's SGD: beta*m + x."""
     return (beta * m + x,)
+
+
+def scan_momentum(x: Tensor, beta: float) -> tuple[Tensor]:
+    """Return the momentum at all steps."""
+    return (filtered(x, 1.0, beta),)
+
+
+def filtered(x: Tensor, weight: float, beta: float) -> Tensor:
+    """Return y with y[k] = beta*y[k-1] + weight*x[k], for all steps at once."""
+    import torch
+    from scipy.signal import lfilter
+
+    values: Any = lfilter([weight], [1.0, -beta], x.numpy(), axis=0)
+    return torch.from_numpy(values)
 
 
 def _average(x: Tensor, m: Tensor, k: float, beta: float) -> Tensor:

@@ -17,21 +17,53 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Feed = Literal["operands", "gradient", "time", "nothing"]
-"""First arguments of an operator's torch function: its operands, the gradient, tau, or none."""
+Feed = Literal["operands", "gradient", "parameter", "time", "count", "nothing"]
+"""First arguments of an operator's torch function: its operands, or, for inputs, the gradient, the
+parameter, tau, the number of updates, or none."""
+
+SCALAR_FEEDS = ("time", "count", "nothing")
+"""Feeds of inputs that are one number for all tensors."""
 
 Scope = Literal["element", "tensor"]
 """What an element of the result depends on: the same element of the operands, or whole tensors."""
 
 
+Scale = Literal["linear", "log", "complement"]
+"""How a number is varied: in equal steps, in equal factors, or 1 minus the number in factors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A numeric parameter of an operator, such as the bound of `clip`; low <= value < high."""
+    """A numeric parameter of an operator, such as the bound of `clip`; low <= value < high.
+
+    Attributes:
+        name: Name in the text of rules.
+        default: Default value.
+        low: Smallest value.
+        high: Values are below it.
+        scale: How the value is varied by those who tune it.
+        closed: Whether `high` itself is allowed.
+        tuned: Whether the value is a constant of a rule, which can be tuned and differs between the
+            copies of a stack; otherwise it is part of the rule's structure.
+    """
 
     name: str
     default: float
     low: float = -math.inf
     high: float = math.inf
+    scale: Scale = "linear"
+    closed: bool = False
+    tuned: bool = True
+
+    def allows(self, value: float) -> bool:
+        """Return whether a value is in the range."""
+        below = value <= self.high if self.closed else value < self.high
+        return math.isfinite(value) and self.low <= value and below
+
+    @property
+    def range(self) -> str:
+        """The range in words."""
+        return f"from {self.low:g} to {'' if self.closed else 'below '}{self.high:g}"
 
 
 def zeros(x: Tensor) -> Tensor:
@@ -43,19 +75,31 @@ def zeros(x: Tensor) -> Tensor:
 class State:
     """State of an operator that is kept between steps, one tensor per slot.
 
-    Operators with the same State object, operand and parameter values share their state.
+    Operators with the same State object, operands and parameter values share their state.
 
     Args:
         slots: Names of the slots.
-        update: `update(x, *slots, k, *parameters)` returns the new slots as a tuple; k counts
-            the updates of this tensor from 1 (a Python number or a 0-dim tensor).
-        init: Returns the initial value of every slot, given a tensor like the operand. Slots have
-            the operand's shape; those of an operator of scope "tensor" may have any shape.
+        update: `update(*operands, *slots, k, *parameters)` returns the new slots as a tuple; k
+            counts the updates of this tensor from 1 (a Python number or a 0-dim tensor).
+        init: Returns the initial value of a slot, given a tensor like the operand; a tuple has one
+            function per slot. Slots have the operand's shape; those of an operator of scope
+            "tensor" may have any shape.
+        reads: Whether the operator's function receives the slots after or before the update.
+        scan: Optional faster form for the probe: `scan(x, *parameters)` returns the slots that the
+            operator's function receives at all steps, given an operand as a tensor of steps times
+            elements.
     """
 
     slots: tuple[str, ...]
     update: Callable[..., tuple[Tensor, ...]]
-    init: Callable[[Tensor], Tensor] = zeros
+    init: Callable[[Tensor], Tensor] | tuple[Callable[[Tensor], Tensor], ...] = zeros
+    reads: Literal["after", "before"] = "after"
+    scan: Callable[..., tuple[Tensor, ...]] | None = None
+
+    @property
+    def inits(self) -> tuple[Callable[[Tensor], Tensor], ...]:
+        """The function for the initial value of each slot."""
+        return self.init if isinstance(self.init, tuple) else (self.init,) * len(self.slots)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +113,7 @@ class Operator:
         name: Name in the text of rules.
         arity: Number of operands; operators of arity 0 are inputs.
         torch: Function of tensors. Its arguments are, in this order: those given by `feed`; for an
-            operator with state, the updated slots and k; for a random operator, a tensor of
+            operator with state, the slots and k; for a random operator, a tensor of
             uniform numbers in [0, 1); the parameter values. It must not modify them in place.
         sympy: The function for SymPy; its arguments are the `sympy` module, the operands and the
             parameter values. Without it, simplification treats the operator as opaque.
@@ -108,29 +152,27 @@ class Operator:
             raise RuleError(f"operator {self.name}: arity must be 0, 1 or 2, not {self.arity}")
         if (self.arity == 0) == (self.feed == "operands"):
             raise RuleError(
-                f"operator {self.name}: a feed (gradient, time or nothing) is required for arity 0"
-                " and not allowed otherwise"
+                f"operator {self.name}: a feed (gradient, parameter, time, count or nothing) is"
+                " required for arity 0 and not allowed otherwise"
             )
         if self.scope not in ("element", "tensor"):
             raise RuleError(
                 f'operator {self.name}: scope must be "element" or "tensor", not {self.scope!r}'
             )
-        if self.scope == "tensor" and self.feed in ("time", "nothing"):
+        if self.scope == "tensor" and self.feed in SCALAR_FEEDS:
             raise RuleError(
                 f"operator {self.name}: the scope of an input with feed {self.feed!r} must be"
                 ' "element", because it is one number for all tensors'
             )
-        if self.state and self.arity > 1:
-            raise RuleError(f"operator {self.name}: an operator of arity 2 cannot have state")
         if not self.values:
             object.__setattr__(self, "values", tuple(p.default for p in self.parameters))
         if len(self.values) != len(self.parameters):
             raise RuleError(f"{self.name} has {len(self.parameters)} parameters")
         for parameter, value in zip(self.parameters, self.values, strict=True):
-            if not (parameter.low <= value < parameter.high and math.isfinite(value)):
+            if not parameter.allows(value):
                 raise RuleError(
-                    f"{parameter.name} of {self.name} must be a number from {parameter.low:g} to"
-                    f" below {parameter.high:g}, not {value:g}"
+                    f"{parameter.name} of {self.name} must be a number {parameter.range},"
+                    f" not {value:g}"
                 )
 
     @cached_property
@@ -217,6 +259,11 @@ def number(value: float) -> Operator:
         # Rational(text) represents 0.1 exactly, so that sums of decimal numbers are exact.
         sympy=lambda sp: sp.Rational(text),
     )
+
+
+def is_number(operator: Operator) -> bool:
+    """Return whether an operator is a number."""
+    return operator.name[:1].isdigit()
 
 
 def find_operator(name: str, values: tuple[float, ...] = ()) -> Operator:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import RuleError
-from optsmith.rules._catalogue import is_built_in
+from optsmith.rules._built_in import is_built_in
+from optsmith.rules._operator import SCALAR_FEEDS
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +38,7 @@ def _check(operator: Operator) -> None:
         raise
     except Exception:  # such as a function of square matrices, which may fit the actual tensors
         return
-    if operator.scope == "tensor" or operator.feed == "time":
+    if operator.scope == "tensor" or operator.feed in SCALAR_FEEDS:
         return
     parts: list[Callable[[Tensor], Tensor]] = [
         lambda x: x[: _ROWS // 2],
@@ -74,14 +75,14 @@ def _values(operator: Operator, tensors: list[Tensor]) -> list[Any]:
     operands, noise = tensors[:count], tensors[count:]
     if operator.state is None:
         return [_unchanged(operator, operator.torch, *operands, *noise, *operator.values)]
-    slots = tuple(
-        _unchanged(operator, operator.state.init, operands[0]) for _ in operator.state.slots
-    )
+    state = operator.state
+    slots = tuple(_unchanged(operator, init, operands[0]) for init in state.inits)
     found: list[Any] = list(slots)
     for k in (1, 2):
-        update = operator.state.update
-        slots = tuple(_unchanged(operator, update, operands[0], *slots, k, *operator.values))
-        given = (operands[0], *slots, k, *noise, *operator.values)
+        before = slots
+        slots = tuple(_unchanged(operator, state.update, *operands, *slots, k, *operator.values))
+        read = slots if state.reads == "after" else before
+        given = (*operands, *read, k, *noise, *operator.values)
         found += [*slots, _unchanged(operator, operator.torch, *given)]
     return found
 

@@ -47,19 +47,21 @@ class WholeState:
         name: The operator's name, for error messages.
         update: `State.update`.
         slots: Number of slots.
+        operands: Number of operands.
     """
 
     name: str
     update: Callable[..., Any]
     slots: int
+    operands: int = 1
 
-    def __call__(self, x: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    def __call__(self, *args: Any) -> tuple[Tensor, ...]:
         """Return the new slots."""
         import torch
 
-        old = rest[: self.slots]
+        old = args[self.operands : self.operands + self.slots]
         try:
-            new = self.update(x, *rest)
+            new = self.update(*args)
         except _failure():
             return tuple(torch.full_like(slot, torch.nan) for slot in old)
         return tuple(_of_shape(self.name, n, o) for n, o in zip(new, old, strict=True))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from optsmith.optim import Recipe, form_of
+from optsmith.optim import Recipe, form_of, hidden_parameters
+from optsmith.rules import skeleton
 from optsmith.task import Metrics, ModuleTask, Run, TensorBatches
 from optsmith.training._plain import LOOK, Trace
 from optsmith.training._stopping import WORSE_HALF, Stopping
@@ -22,11 +24,11 @@ from optsmith.training.stacked._rows import RowOptimizer
 def arranged(runs: Sequence[Run]) -> list[int]:
     """Return the order of runs in a stack, as indices.
 
-    If all recipes have the same seeds, runs are grouped by seed to share batches, so the rows of a
-    recipe are evenly spaced. Otherwise they are grouped by recipe, which is equivalent for a single
-    seed.
+    Runs of the same kind, whose rules differ in constants only, have one optimizer. If all kinds
+    have the same seeds, runs are grouped by seed to share batches, so the rows of a kind are evenly
+    spaced. Otherwise they are grouped by kind and then by seed.
     """
-    places = list(_places(runs).values())
+    places = [sorted(of_one, key=lambda i: runs[i].seed) for of_one in _places(runs).values()]
     seeds = [[runs[i].seed for i in of_one] for of_one in places]
     if seeds and len(set(seeds[0])) > 1 and all(others == seeds[0] for others in seeds):
         return [i for alike in zip(*places, strict=True) for i in alike]
@@ -47,14 +49,16 @@ class Stack:
         self.copies = Copies(task, [run.seed for run in runs], runs[0].device)
         self._feeds = self._feed()
         self._rows = _rows(runs)
-        self._optimizers = {r: self._optimizer(rows) for r, rows in self._rows.items()}
+        self._hidden = hidden_parameters(self.copies.module)
+        self._optimizers = {kind: self._optimizer(rows) for kind, rows in self._rows.items()}
 
     def _optimizer(self, rows: slice) -> RowOptimizer:
         runs = self.runs[rows]
-        form = form_of(runs[0].recipe)
+        forms = [form_of(run.recipe) for run in runs]
+        form = forms[0]
         assert form is not None  # noqa: S101 - `stacks` leaves other recipes out
         return RowOptimizer(
-            form.rule,
+            [f.rule for f in forms if f is not None],
             [matrix[rows] for matrix in self.copies.matrices],
             self.copies.columns,
             [run.lr * form.scale for run in runs],
@@ -62,6 +66,7 @@ class Stack:
             runs[0].steps,
             form.weight_decay / form.scale,  # relative to the learning rate of the run
             form.decay,
+            self._hidden,
         )
 
     def _feed(self) -> Callable[[int], Feed]:
@@ -71,8 +76,8 @@ class Stack:
     def step(self, step: int) -> Tensor:
         """Train all copies for one step and return their losses before it."""
         losses, gradients = self.copies.gradients(self._feeds(step))
-        for recipe, rows in self._rows.items():
-            self._optimizers[recipe].step([gradient[rows] for gradient in gradients])
+        for kind, rows in self._rows.items():
+            self._optimizers[kind].step([gradient[rows] for gradient in gradients])
         return losses
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -80,36 +85,46 @@ class Stack:
         count = len(self.runs)
         # The index of each row among the rows of its optimizer.
         place = {i: j for r in self._rows.values() for j, i in enumerate(range(*r.indices(count)))}
-        kept: dict[Recipe, list[int]] = {}
+        kept: dict[Kind, list[int]] = {}
         for i in rows:
-            kept.setdefault(self.runs[i].recipe, []).append(place[i])
+            kept.setdefault(_kind(self.runs[i]), []).append(place[i])
         self.runs = [self.runs[i] for i in rows]
         self._feeds = self._feed()
         self.copies.keep(rows)
         self._rows = _rows(self.runs)
-        self._optimizers = {recipe: self._optimizers[recipe] for recipe in kept}
-        for recipe, of_it in kept.items():
-            now = self._rows[recipe]
-            self._optimizers[recipe].keep(of_it, [matrix[now] for matrix in self.copies.matrices])
+        self._optimizers = {kind: self._optimizers[kind] for kind in kept}
+        for kind, of_it in kept.items():
+            now = self._rows[kind]
+            self._optimizers[kind].keep(of_it, [matrix[now] for matrix in self.copies.matrices])
 
     def state_bytes(self) -> list[float]:
         """Return the bytes of optimizer state per parameter for each copy."""
-        return [self._optimizers[run.recipe].state_bytes() for run in self.runs]
+        return [self._optimizers[_kind(run)].state_bytes() for run in self.runs]
 
 
-def _rows(runs: Sequence[Run]) -> dict[Recipe, slice]:
-    """Return the rows of each recipe, which are evenly spaced in the order of `arranged`."""
+Kind = tuple[Any, ...]
+"""What the runs of one optimizer have in common: all but constants and learning rates."""
+
+
+def _kind(run: Run) -> Kind:
+    form = form_of(run.recipe)
+    assert form is not None  # noqa: S101 - `stacks` leaves other recipes out
+    return (skeleton(form.rule), form.scale, form.weight_decay, form.decay)
+
+
+def _rows(runs: Sequence[Run]) -> dict[Kind, slice]:
+    """Return the rows of each kind, which are evenly spaced in the order of `arranged`."""
     return {
-        recipe: slice(of_it[0], of_it[-1] + 1, of_it[1] - of_it[0] if len(of_it) > 1 else 1)
-        for recipe, of_it in _places(runs).items()
+        kind: slice(of_it[0], of_it[-1] + 1, of_it[1] - of_it[0] if len(of_it) > 1 else 1)
+        for kind, of_it in _places(runs).items()
     }
 
 
-def _places(runs: Sequence[Run]) -> dict[Recipe, list[int]]:
-    """Return the indices of each recipe's runs."""
-    places: dict[Recipe, list[int]] = {}
+def _places(runs: Sequence[Run]) -> dict[Kind, list[int]]:
+    """Return the indices of the runs of each kind."""
+    places: dict[Kind, list[int]] = {}
     for i, run in enumerate(runs):
-        places.setdefault(run.recipe, []).append(i)
+        places.setdefault(_kind(run), []).append(i)
     return places
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from optsmith.optim import Program, Recipe, form_of
+from optsmith.rules import for_role
 from optsmith.task import Run
 
 MOST_COPIES = 64
@@ -94,4 +95,6 @@ def _split(members: Sequence[int], most: int) -> list[Sequence[int]]:
 def _slots(recipe: Recipe) -> int | None:
     """Return the number of state tensors per parameter; None if the recipe is not a rule."""
     form = form_of(recipe)
-    return None if form is None else len(Program(form.rule).slots)
+    if form is None:
+        return None
+    return max(len(Program(for_role(form.rule, hidden)).slots) for hidden in (True, False))
