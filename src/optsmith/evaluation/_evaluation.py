@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from optsmith._stored import damaged, plain, read
-from optsmith.optim import Parameters, RuleOptimizer, is_baseline, parameters_of
+from optsmith.optim import Parameters, RuleOptimizer, is_baseline
 from optsmith.rules import Rule
 
 
@@ -114,7 +114,7 @@ class Evaluation:
             settings: Other arguments of `RuleOptimizer`; `lr` replaces the tuned learning rate.
         """
         settings.setdefault("lr", self.lr)
-        return RuleOptimizer(parameters_of(params), self.rule, total_steps=total_steps, **settings)
+        return RuleOptimizer(params, self.rule, total_steps=total_steps, **settings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain data; numbers that are not finite are None."""

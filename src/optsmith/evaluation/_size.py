@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from optsmith._cache import ObjectCache
-from optsmith.optim import Program, Recipe, RuleForm, size_form
-from optsmith.rules import Rule
+from optsmith._errors import TaskError
+from optsmith.optim import HIDDEN, Program, Recipe, RuleForm, size_form
+from optsmith.rules import Rule, for_role
 from optsmith.task import Run, Stage, Task, seeded
 
 STEPS = 6
@@ -17,10 +19,32 @@ STEPS = 6
 
 _TINY = 1e-12
 
-Gradients = list[list[Tensor]]
-"""The gradients of each step."""
 
-_first: ObjectCache[tuple[Gradients, float]] = ObjectCache()
+@dataclass(frozen=True, slots=True)
+class FirstSteps:
+    """The gradients of the first steps of a task, on weights that hardly move.
+
+    Attributes:
+        gradients: Those of each step, one per parameter.
+        weights: The parameters.
+        hidden: Whether each parameter is a hidden matrix; False if roles are not known.
+    """
+
+    gradients: list[list[Tensor]]
+    weights: list[Tensor]
+    hidden: list[bool]
+
+    @property
+    def size(self) -> float:
+        """Root mean square of the weights."""
+        squares = sum(float(w.square().sum()) for w in self.weights)
+        return math.sqrt(squares / max(sum(w.numel() for w in self.weights), 1))
+
+
+_first: ObjectCache[FirstSteps] = ObjectCache()
+
+_BY_ROLE = Rule.parse("hidden(g, g)")
+"""Plain descent that needs to know the roles of parameters."""
 
 
 def unit_lr(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> float | None:
@@ -32,46 +56,67 @@ def unit_lr(task: Task, recipe: Recipe, stage: Stage, device: torch.device) -> f
     form = size_form(recipe)
     if form is None:
         return None
-    # Never `final`: a learning rate must not be placed by data held out for the report.
-    run = Run(Rule.parse("g"), _TINY, stage.lr_seed, STEPS, final=False, device=device)
-    gradients, weight = _first.get(task, (stage.lr_seed, device), lambda: _gradients(task, run))
-    size = form.scale * _update_size(form, gradients, stage)
+    first = _first.get(
+        task, (stage.lr_seed, device), lambda: _first_steps(task, stage.lr_seed, device)
+    )
+    size, weight = form.scale * _update_size(form, first, stage), first.size
     if not (0 < size < math.inf and 0 < weight < math.inf):
         return None
     unit = weight / size
     return unit if 0 < unit < math.inf else None
 
 
-def _gradients(task: Task, run: Run) -> tuple[Gradients, float]:
-    """Return the gradients of the first steps of hardly moving weights, and the weights' size."""
-    gradients: Gradients = []
-    squares, count = 0.0, 0
+def _first_steps(task: Task, seed: int, device: torch.device) -> FirstSteps:
+    for rule in (_BY_ROLE, Rule.parse("g")):
+        # Never `final`: a learning rate must not be placed by data held out for the report.
+        run = Run(rule, _TINY, seed, STEPS, final=False, device=device)
+        try:
+            return _record(task, run)
+        except TaskError:
+            if rule is not _BY_ROLE:
+                raise
+    raise AssertionError("plain descent returns or raises")
+
+
+def _record(task: Task, run: Run) -> FirstSteps:
+    gradients: list[list[Tensor]] = []
+    trained: list[tuple[Tensor, bool]] = []
     with seeded(run.seed, run.device):
         training = task.start(run)
         for _ in range(STEPS):
             next(training)
-            params = [p for o in run.built for group in o.param_groups for p in group["params"]]
-            with_gradient = [p for p in params if p.grad is not None]
-            gradients.append([p.grad.detach().clone() for p in with_gradient if p.grad is not None])
-            squares = sum(float(p.detach().square().sum()) for p in with_gradient)
-            count = sum(p.numel() for p in with_gradient)
+            trained = [
+                (p, group.get("role") == HIDDEN)
+                for optimizer in run.built
+                for group in optimizer.param_groups
+                for p in group["params"]
+                if p.grad is not None
+            ]
+            gradients.append([p.grad.detach().clone() for p, _ in trained if p.grad is not None])
         training.close()
-    return gradients, math.sqrt(squares / max(count, 1))
+    weights = [p.detach().clone() for p, _ in trained]
+    return FirstSteps(gradients, weights, [is_hidden for _, is_hidden in trained])
 
 
-def _update_size(form: RuleForm, gradients: Gradients, stage: Stage) -> float:
+def _update_size(form: RuleForm, first: FirstSteps, stage: Stage) -> float:
     """Return the root mean square of the finite entries of the last updates."""
-    program = Program(form.rule)
-    state = [program.init(g) for g in gradients[0]]
     squares, count = 0.0, 0
-    for t, step in enumerate(gradients, start=1):
-        if len(step) != len(state):
-            return math.nan  # the set of parameters with gradients changes from step to step
-        updates, state = program.update(step, state, t, stage.tune_steps)
-        if t <= STEPS // 2:
+    for is_hidden in (True, False):
+        chosen = [i for i, hidden in enumerate(first.hidden) if hidden == is_hidden]
+        if not chosen:
             continue
-        for update in updates:
-            finite = update[torch.isfinite(update)].double()
-            squares += float(finite.square().sum())
-            count += finite.numel()
+        if any(len(step) != len(first.hidden) for step in first.gradients):
+            return math.nan  # the set of parameters with gradients changes from step to step
+        program = Program(for_role(form.rule, is_hidden))
+        weights = [first.weights[i] for i in chosen]
+        state = [program.init(w) for w in weights]
+        for t, every in enumerate(first.gradients, start=1):
+            step = [every[i] for i in chosen]
+            updates, state = program.update(step, state, t, stage.tune_steps, 0, weights)
+            if t <= STEPS // 2:
+                continue
+            for update in updates:
+                finite = update[torch.isfinite(update)].double()
+                squares += float(finite.square().sum())
+                count += finite.numel()
     return math.sqrt(squares / count) if count else math.nan

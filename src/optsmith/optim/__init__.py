@@ -19,6 +19,7 @@ from optsmith.optim._recipe import (
     state_bytes,
 )
 from optsmith.optim._roles import (
+    HIDDEN,
     Parameters,
     decay_groups,
     hidden_parameters,
@@ -39,6 +40,7 @@ from optsmith.optim._switch import evaluation_weights
 from optsmith.optim._uniforms import uniforms
 
 __all__ = [
+    "HIDDEN",
     "Backend",
     "Baseline",
     "MuonWithAdamW",
