@@ -1,21 +1,35 @@
 """Search algorithms with an ask-and-tell interface."""
 
-from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher, generator
+from optsmith.searchers._base import (
+    Candidate,
+    Direction,
+    Outcome,
+    Proposal,
+    Searcher,
+    generator,
+)
 from optsmith.searchers._mct import MonteCarloTree
+from optsmith.searchers._mixture import Mixture
 from optsmith.searchers._named import find_searcher, searchers
 from optsmith.searchers._options import OptionField, option, option_fields, read_options
 from optsmith.searchers._random import RandomSearch
 from optsmith.searchers._rungs import Rungs
+from optsmith.searchers._start import Start
+from optsmith.searchers._tuner import Tuner
 
 __all__ = [
     "Candidate",
     "Direction",
+    "Mixture",
     "MonteCarloTree",
     "OptionField",
     "Outcome",
+    "Proposal",
     "RandomSearch",
     "Rungs",
     "Searcher",
+    "Start",
+    "Tuner",
     "find_searcher",
     "generator",
     "option",

@@ -6,15 +6,18 @@ import hashlib
 import random
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from optsmith._errors import OptsmithError
 from optsmith.rules import Rule
+from optsmith.searchers._start import Start
 from optsmith.space import Space
 
-if TYPE_CHECKING:  # it imports torch, which listing searchers must not
+if TYPE_CHECKING:  # they import torch, which listing searchers must not
     from optsmith.evaluation import Evaluation
+    from optsmith.task import Preset
 
 Direction = Literal["minimize", "maximize"]
 
@@ -91,6 +94,19 @@ class Outcome:
         return self.kind == "accepted"
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A rule that a searcher recommends.
+
+    Attributes:
+        rule: The rule.
+        lr: Its learning rate.
+    """
+
+    rule: Rule
+    lr: float
+
+
 @dataclass(frozen=True)
 class NoOptions:
     """The options of a searcher without options."""
@@ -137,6 +153,14 @@ class Searcher(ABC):
         self.options: Any = self.Options() if options is None else options
         self.log: list[str] = []
 
+    @classmethod
+    def adapted(cls, preset: Preset) -> Preset:
+        """Return a preset with the lengths and numbers that suit this searcher; as it is."""
+        return preset
+
+    def begin(self, starts: Sequence[Start]) -> None:  # noqa: B027 - optional
+        """Receive known rules, with what is known of them, before the first `ask`."""
+
     @abstractmethod
     def ask(self, n: int) -> list[Candidate]:
         """Return at most `n` new candidates.
@@ -156,6 +180,18 @@ class Searcher(ABC):
         No more are started, so that no evaluation is wasted.
         """
         return UNBOUNDED
+
+    @property
+    def batch(self) -> int:
+        """Number of candidates that are trained together; 0 leaves it to the study."""
+        return 0
+
+    def proposals(self) -> list[Proposal]:
+        """Return the rules that the search recommends, best first.
+
+        By default none: the candidates with the best scores are then compared with the opponents.
+        """
+        return []
 
     def obsolete(self, candidate: Candidate) -> bool:
         """Return whether an outstanding candidate is no longer needed; it is then cancelled."""

@@ -9,11 +9,13 @@ from optsmith._load import load
 from optsmith._registry import Registry
 from optsmith.searchers._base import Searcher
 from optsmith.searchers._mct import MonteCarloTree
+from optsmith.searchers._mixture import Mixture
 from optsmith.searchers._random import RandomSearch
 
 searchers: Registry[type[Searcher]] = Registry("search algorithm")
 searchers.add("mct", MonteCarloTree)
 searchers.add("random", RandomSearch)
+searchers.add("mixture", Mixture)
 
 
 def find_searcher(text: str) -> type[Searcher]:

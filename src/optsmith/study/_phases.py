@@ -19,6 +19,7 @@ from optsmith.study._race import PHASE as OPPONENTS
 from optsmith.study._race import Finalist, race
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
+from optsmith.study._starts import starts_of
 from optsmith.study._stop import Reason, StoredEnding
 from optsmith.study._tally import Tally
 from optsmith.study._timed_ledger import TimedLedger
@@ -69,6 +70,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
             observer.entered,
         )
         recorder.skip(OPPONENTS)
+        searcher.begin(starts_of(opponents, raced))
         _search(begun, executor, recorder, group)
         recorder.skip(SEARCH)
         best = tally.best(len(tally.evaluated))
@@ -78,7 +80,8 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         until = None if settings.max_time is None else RESERVE * settings.max_time
         timed = TimedLedger(ledger, clock, until, looks_of(terms)[0], observer.entered)
         comparing = Comparing(timed, terms, task.objective, task.metrics)
-        rules = [Finalist.of(e) for e in best[: terms.proposals]]
+        proposed = [Finalist(str(p.rule), p.lr) for p in searcher.proposals()]
+        rules = [*proposed, *(Finalist.of(e) for e in best)][: terms.proposals]
         result = comparing.run(rules, opponents, executor.workers)
         recorder.finish(result, raced)
     finally:

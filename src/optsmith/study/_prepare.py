@@ -105,10 +105,10 @@ def prepare_search(task: Task | str, asked: Asked) -> Prepared:
     """
     if isinstance(task, str):
         task = find_task(task, asked.data_dir)
-    base = task.preset(asked.preset)
-    space = _space(base.space if asked.space is None else asked.space)
     kind = asked.algorithm
     kind = find_searcher(kind) if isinstance(kind, str) else kind
+    base = kind.adapted(task.preset(asked.preset))
+    space = _space(base.space if asked.space is None else asked.space)
     label = _label(kind)
     check_device(asked.device)
     opponents, notes = find_baselines(

@@ -144,8 +144,8 @@ class Runner:
 
     def _next_size(self) -> int:
         """Return the size of the next group; 0 if no more candidates are certain to be needed."""
-        sure, size = self.searcher.need - self._pending, self.group
-        while size > 1 and sure <= size:
+        sure, size = self.searcher.need - self._pending, self.searcher.batch or self.group
+        while not self.searcher.batch and size > 1 and sure <= size:
             size //= 2
         return min(size, sure) if self._pending + size <= MOST_AHEAD else 0
 
