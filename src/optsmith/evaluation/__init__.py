@@ -1,6 +1,6 @@
 """Evaluation of recipes on a task, by the stages of a protocol."""
 
-from optsmith.evaluation._claim import Check, Claim
+from optsmith.evaluation._claim import Check, Claim, Part
 from optsmith.evaluation._comparison import Comparison, frame
 from optsmith.evaluation._evaluate import evaluate_recipe, evaluate_recipes
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status, mean_and_spread
@@ -14,6 +14,7 @@ __all__ = [
     "Evaluation",
     "GridPoint",
     "Paired",
+    "Part",
     "SpeedUp",
     "Status",
     "compare_evaluations",

@@ -40,6 +40,21 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of the rule, and what it is worth: the rule without it, on selection seeds.
+
+    Attributes:
+        without: Text of the part.
+        paired: The rule without it, against the rule.
+        removed: Whether it was left out of the final rule, because it makes no difference.
+    """
+
+    without: str
+    paired: Paired
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """The comparison of the best rule with the best opponent, both chosen on selection seeds.
 
@@ -57,6 +72,7 @@ class Claim:
             not measured.
         step_ratio: Time of a training step with the rule, divided by that with the opponent.
         checks: The rule under other settings.
+        parts: What each part of the rule is worth.
         equally_tuned: The rule against an opponent whose other constants were tuned as well; None
             if there was none.
         equally_tuned_opponent: That opponent.
@@ -81,6 +97,7 @@ class Claim:
     speed_up: SpeedUp | None = None
     step_ratio: float | None = None
     checks: tuple[Check, ...] = ()
+    parts: tuple[Part, ...] = ()
     equally_tuned: Paired | None = None
     equally_tuned_opponent: str = ""
     known: str = ""

@@ -18,6 +18,7 @@ from optsmith.rules._operator import (
 from optsmith.rules._built_in import BUILT_IN, definitions, is_built_in
 from optsmith.rules._catalogue import BINARY, INPUTS, PAPER, UNARY
 from optsmith.rules._constants import COEFFICIENT, Constant, constants, skeleton, with_constants
+from optsmith.rules._edits import Edit, deletions, rounded, subrule
 from optsmith.rules._modern import MODERN
 from optsmith.rules._noise import hashed, noise_source, stream_key, uniform
 from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, SUM, fold, to_text
@@ -45,6 +46,7 @@ __all__ = [
     "SUM",
     "UNARY",
     "Constant",
+    "Edit",
     "Operator",
     "OverCopies",
     "Parameter",
@@ -55,6 +57,7 @@ __all__ = [
     "WholeState",
     "constants",
     "definitions",
+    "deletions",
     "depends_on_role",
     "find_operator",
     "fold",
@@ -67,9 +70,11 @@ __all__ = [
     "noise_source",
     "number",
     "operators",
+    "rounded",
     "skeleton",
     "stream_key",
     "structure",
+    "subrule",
     "to_text",
     "uniform",
     "verify",

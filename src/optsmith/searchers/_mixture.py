@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import OptsmithError
-from optsmith.rules import BY_ROLE, Rule, constants, is_number
+from optsmith.rules import BY_ROLE, Rule, constants, is_number, subrule
 from optsmith.searchers._base import Candidate, Direction, Outcome, Proposal, Searcher
 from optsmith.searchers._options import option
-from optsmith.searchers._start import Start, operand, split_decay
+from optsmith.searchers._start import Start, split_decay
 from optsmith.searchers._tuner import Tuner
 from optsmith.space import Space
 
@@ -286,8 +286,8 @@ def mixture_of(
     if at is None:
         whole = _extended(body, DICTIONARY, lr, starts, names, markers)
     else:
-        matrices = Rule(operand(body, at + 1))
-        others = Rule(operand(body, at + 1 + matrices.length))
+        matrices = subrule(body, at + 1)
+        others = subrule(body, at + 1 + matrices.length)
         left = _extended(matrices, MATRIX_DICTIONARY, lr, starts, names, markers)
         right = _extended(others, DICTIONARY[:1], lr, starts, names, markers)
         inner = Rule.parse(f"{BY_ROLE}({left}, {right})").operators
@@ -329,7 +329,7 @@ def _extended(
 
 def _terms(rule: Rule) -> set[str]:
     """Return the texts of all sub-expressions of a rule."""
-    return {str(Rule(operand(rule, i))) for i in range(rule.length)}
+    return {str(subrule(rule, i)) for i in range(rule.length)}
 
 
 def _rate(term: Term, starts: Sequence[Start]) -> float | None:

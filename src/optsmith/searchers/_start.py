@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optsmith.rules import Operator, Rule
+from optsmith.rules import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,3 @@ def split_decay(rule: Rule) -> tuple[Rule | None, Rule]:
     if first.name == "mul" and rest and rest[0].feed == "time":
         return Rule((rest[0],)), Rule(tuple(rest[1:]))
     return None, rule
-
-
-def operand(rule: Rule, at: int) -> tuple[Operator, ...]:
-    """Return the operators of the sub-expression that starts at a position."""
-    slots, end = 1, at
-    while slots:
-        slots += rule.operators[end].arity - 1
-        end += 1
-    return rule.operators[at:end]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from optsmith.searchers import Rungs
 from optsmith.task import Contest, Preset, Protocol
 
-PHASES = ("opponents", "search", "tuning", "report", "speed-up", "checks")
+PHASES = ("opponents", "search", "refinement", "tuning", "report", "speed-up", "checks")
 """Phases of a study, in order."""
 
 PER_ACCEPTED = 1.4
@@ -26,6 +26,9 @@ AROUND = FINE + 1
 
 HALVED = 0.5
 """Share of a grid's runs that is trained if the worse half is stopped twice."""
+
+REFINED, REFINING_BLOCKS = 16, 3
+"""Rules that a refinement usually evaluates, and blocks of seeds for each."""
 
 EXTRA_LOOKS = 0.5
 """Share of the seeds after the first look that is expected to be needed."""
@@ -75,6 +78,10 @@ def work_of(settings: Preset, opponents: int) -> Mapping[str, tuple[Work, ...]]:
     full = protocol.final_steps
     found: dict[str, tuple[Work, ...]] = dict.fromkeys(PHASES, ())
     found["search"] = _search(settings)
+    if settings.refine:
+        found["refinement"] = (
+            Work(REFINED, REFINING_BLOCKS * protocol.score_seeds, protocol.steps),
+        )
     found["opponents"] = _race(settings, opponents)
     if not contest.looks:  # one final evaluation tunes the learning rate and reports
         tune = protocol.tune_steps or protocol.proxy_steps

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+from optsmith.evaluation import Part
 from optsmith.execution import Executor
 from optsmith.screening import Screen
 from optsmith.study._begin import Begun
@@ -18,6 +20,8 @@ from optsmith.study._observer import Observer
 from optsmith.study._race import PHASE as OPPONENTS
 from optsmith.study._race import Finalist, race
 from optsmith.study._recorder import Recorder
+from optsmith.study._refine import PHASE as REFINEMENT
+from optsmith.study._refine import Refiner
 from optsmith.study._runner import Runner
 from optsmith.study._starts import starts_of
 from optsmith.study._stop import Reason, StoredEnding
@@ -79,10 +83,17 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         ledger.trained[SEARCH] = sum(e.trained for _, e in tally.evaluated)
         until = None if settings.max_time is None else RESERVE * settings.max_time
         timed = TimedLedger(ledger, clock, until, looks_of(terms)[0], observer.entered)
-        comparing = Comparing(timed, terms, task.objective, task.metrics)
         proposed = [Finalist(str(p.rule), p.lr) for p in searcher.proposals()]
         rules = [*proposed, *(Finalist.of(e) for e in best)][: terms.proposals]
+        parts: tuple[Part, ...] = ()
+        if terms.refine and rules:
+            refined = Refiner(timed, task.objective).refine(rules[0])
+            rules[0], parts = refined.finalist, refined.parts
+        recorder.skip(REFINEMENT)
+        comparing = Comparing(timed, terms, task.objective, task.metrics)
         result = comparing.run(rules, opponents, executor.workers)
+        if result.claim is not None and parts and result.claim.rule == rules[0].recipe:
+            result = replace(result, claim=replace(result.claim, parts=parts))
         recorder.finish(result, raced)
     finally:
         recorder.save()

@@ -323,6 +323,7 @@ class Preset:
         contest: How the best rules and the opponents are compared.
         max_state_bytes: Rules with more bytes of optimizer state per parameter are refused.
         max_step_cost: Rules whose step costs more than this many times Adam's are refused.
+        refine: Whether the best rule is shortened after the search, as long as it is not worse.
 
     Raises:
         TaskError: A setting is invalid.
@@ -339,6 +340,7 @@ class Preset:
     contest: Contest = field(default_factory=Contest)
     max_state_bytes: float | None = None
     max_step_cost: float | None = None
+    refine: bool = False
 
     def __post_init__(self) -> None:
         for name in ("budget", "proposals"):
@@ -376,6 +378,6 @@ def presets_for(
     )
     return {
         "paper": Preset(protocol=paper, trajectory=False),
-        "quick": Preset(protocol=quick, dedupe="scale", contest=QUICK_CONTEST),
+        "quick": Preset(protocol=quick, dedupe="scale", contest=QUICK_CONTEST, refine=True),
         "smoke": Preset(protocol=smoke, budget=8, options={"levels": 2}, contest=SMOKE_CONTEST),
     }

@@ -1,0 +1,101 @@
+"""Rules with one part left out, by which the parts of a rule are explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from optsmith.rules._constants import constants, with_constants
+from optsmith.rules._operator import Operator, Parameter, is_number, operators
+from optsmith.rules._rule import Rule
+
+_HOISTED = ("clip", "drop", "exp", "log", "orth", "relu", "rows", "cols", "sign", "unit")
+"""Functions that are replaced by their operand."""
+
+_SUMS = ("add", "sub")
+_FACTORS = ("mul", "whiten", "whitenr", "whitenc", "max", "min", "mix")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A rule with one part left out.
+
+    Attributes:
+        without: Text of that part.
+        rule: The rest.
+    """
+
+    without: str
+    rule: Rule
+
+
+def subrule(rule: Rule, at: int) -> Rule:
+    """Return the sub-expression that starts at a position."""
+    slots, end = 1, at
+    while slots:
+        slots += rule.operators[end].arity - 1
+        end += 1
+    return Rule(rule.operators[at:end])
+
+
+def deletions(rule: Rule) -> list[Edit]:
+    """Return the rule without each of its terms, factors and functions, one at a time.
+
+    Each term of a sum and each factor of a product is left out, except numbers and what they
+    multiply; an exponent is left out; functions such as `sign` are replaced by their operand. What
+    remains depends on the gradient. Equal results appear once.
+    """
+    found: dict[Rule, Edit] = {}
+    for at, operator in enumerate(rule.operators):
+        for without, part in _shorter(rule, at, operator):
+            whole = subrule(rule, at)
+            rest = Rule((*rule.operators[:at], *part, *rule.operators[at + whole.length :]))
+            if rest.uses("gradient") and rest not in found:
+                found[rest] = Edit(without, rest)
+    return list(found.values())
+
+
+def _shorter(rule: Rule, at: int, operator: Operator) -> list[tuple[str, tuple[Operator, ...]]]:
+    """Return what can be left out of a sub-expression, and what then takes its place."""
+    if operator.name in _HOISTED:
+        return [(operator.name, subrule(rule, at + 1).operators)]
+    if operator.arity < 2:
+        return []
+    first = subrule(rule, at + 1)
+    second = subrule(rule, at + 1 + first.length)
+    if operator.name == "pow":
+        return [(f"^{second}", first.operators)] if _is_tuned(second) else []
+    is_sum = operator.name in _SUMS
+    if not is_sum and (operator.name not in _FACTORS or _is_plain(first) or _is_plain(second)):
+        return []
+    sign = (operators["neg"],) if operator.name == "sub" else ()
+    choices = [(first, (*sign, *second.operators)), (second, first.operators)]
+    # The terms of a sum inside are left out one by one.
+    return [
+        (str(part), rest)
+        for part, rest in choices
+        if (not is_sum or not (part.operators[0].name in _SUMS or _is_plain(part)))
+        and (is_sum or Rule(rest).uses("gradient") or not part.uses("gradient"))
+    ]
+
+
+def _is_plain(rule: Rule) -> bool:
+    return rule.length == 1 and is_number(rule.operators[0])
+
+
+def _is_tuned(exponent: Rule) -> bool:
+    """Return whether an exponent is a constant; whole exponents are part of the structure."""
+    return _is_plain(exponent) and not float(exponent.operators[0].torch()).is_integer()
+
+
+def rounded(rule: Rule, digits: int) -> Rule:
+    """Return the rule with its constants rounded; averages by their distance from 1."""
+    return with_constants(rule, [_rounded(c.value, c.parameter, digits) for c in constants(rule)])
+
+
+def _rounded(value: float, parameter: Parameter, digits: int) -> float:
+    if parameter.scale == "complement":
+        near = 1 - float(f"{1 - value:.{digits}g}")
+        near = float(f"{near:.12g}")
+    else:
+        near = float(f"{value:.{digits}g}")
+    return near if parameter.allows(near) else value

@@ -1,0 +1,140 @@
+"""Refinement: a shorter form of the best rule that is not worse, and why its parts are there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from optsmith.evaluation import Evaluation, Part, Status, compare_evaluations
+from optsmith.rules import Edit, Rule, deletions, rounded
+from optsmith.study._context import SEARCH
+from optsmith.study._ledger import Entry
+from optsmith.study._race import Finalist
+from optsmith.study._rows import longer
+from optsmith.study._timed_ledger import TimedLedger
+from optsmith.task import Objective
+
+PHASE = "refinement"
+
+FIRST_BLOCK = 5000
+"""First block of seeds of a refinement; searches use the blocks before."""
+
+BLOCKS = 3
+"""Blocks of seeds per comparison."""
+
+TOLERANCE = 0.002
+"""Relative loss up to which a shorter rule counts as not worse."""
+
+DIGITS = (2, 3, 4)
+"""Significant digits of rounded constants, tried in this order."""
+
+MOST_PARTS = 16
+"""Maximum number of parts that are left out by turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """The result of a refinement.
+
+    Attributes:
+        finalist: The shorter rule, with its learning rate.
+        parts: What each part of the rule is worth.
+    """
+
+    finalist: Finalist
+    parts: tuple[Part, ...] = ()
+
+
+class Refiner:
+    """Shortens a rule while it does not get worse, on seeds of its own, paired by seed.
+
+    Args:
+        ledger: Evaluates rules.
+        objective: The objective of the task.
+    """
+
+    def __init__(self, ledger: TimedLedger, objective: Objective) -> None:
+        self._ledger, self._objective = ledger, objective
+        self._block = FIRST_BLOCK
+
+    def refine(self, finalist: Finalist) -> Refined:
+        """Return a shorter form of a rule, as far as there is time for it."""
+        rule = Rule.parse(finalist.recipe)
+        edits = deletions(rule)[:MOST_PARTS]
+        if finalist.lr is None or not edits or not self._has_time(finalist, len(edits) + 1):
+            return Refined(finalist)
+        rows = self._evaluate([rule, *(edit.rule for edit in edits)], finalist.lr)
+        worth = [self._loss(row, rows[0]) for row in rows[1:]]
+        short = self._without(rule, self._harmless(edits, worth), finalist.lr)
+        left = {edit.without for edit in deletions(short)}
+        parts = tuple(
+            Part(
+                without=edit.without,
+                paired=compare_evaluations(row, rows[0], self._objective),
+                removed=edit.without not in left,
+            )
+            for edit, row in zip(edits, rows[1:], strict=True)
+        )
+        final = self._with_round_numbers(short, finalist.lr)
+        return Refined(replace(finalist, recipe=str(final)), parts)
+
+    def _has_time(self, finalist: Finalist, rules: int) -> bool:
+        entries = self._entries([finalist.recipe] * rules, finalist.lr, FIRST_BLOCK)
+        return self._ledger.allows(PHASE, entries, 2.0)
+
+    @staticmethod
+    def _entries(recipes: Sequence[str], lr: float | None, first: int) -> list[Entry]:
+        blocks = range(first, first + BLOCKS)
+        return [Entry(SEARCH, recipe, block=b, lr=lr) for recipe in recipes for b in blocks]
+
+    def _evaluate(self, rules: Sequence[Rule], lr: float) -> list[Evaluation]:
+        """Return the evaluation of each rule on the next seeds."""
+        entries = self._entries([str(rule) for rule in rules], lr, self._block)
+        self._block += BLOCKS
+        found = self._ledger.evaluate(PHASE, entries)
+        rows = []
+        for i in range(0, len(found), BLOCKS):
+            row = found[i]
+            for more in found[i + 1 : i + BLOCKS]:
+                row = longer(row, more)
+            rows.append(row)
+        return rows
+
+    def _loss(self, row: Evaluation, base: Evaluation) -> float:
+        """Return how much worse a rule is than another, as a fraction; infinite if it fails."""
+        paired = compare_evaluations(row, base, self._objective)
+        if row.status is not Status.OK or paired.diverged or math.isnan(paired.change):
+            return math.inf
+        return paired.change if self._objective.direction == "minimize" else -paired.change
+
+    @staticmethod
+    def _harmless(edits: Sequence[Edit], worth: Sequence[float]) -> list[Edit]:
+        """Return the parts that can be left out, the least useful first."""
+        order = sorted(range(len(edits)), key=worth.__getitem__)
+        return [edits[i] for i in order if worth[i] <= TOLERANCE]
+
+    def _without(self, rule: Rule, harmless: Sequence[Edit], lr: float) -> Rule:
+        """Leave out as many parts together as possible."""
+        shorter = [rule]
+        for edit in harmless:
+            rest = {e.without: e.rule for e in deletions(shorter[-1])}
+            if edit.without in rest:
+                shorter.append(rest[edit.without])
+        if len(shorter) == 1:
+            return rule
+        return self._shortest(shorter, lr)
+
+    def _with_round_numbers(self, rule: Rule, lr: float) -> Rule:
+        forms = [rule, *(rounded(rule, digits) for digits in reversed(DIGITS))]
+        return self._shortest(list(dict.fromkeys(forms)), lr)
+
+    def _shortest(self, forms: Sequence[Rule], lr: float) -> Rule:
+        """Return the last form that is not worse than the first."""
+        if len(forms) == 1:
+            return forms[0]
+        rows = self._evaluate(forms, lr)
+        losses = [self._loss(row, rows[0]) for row in rows]
+        return next(
+            f for f, loss in zip(forms[::-1], losses[::-1], strict=True) if loss <= TOLERANCE
+        )
