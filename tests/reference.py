@@ -96,6 +96,12 @@ def drop(x, uniform, rate=0.1):
     return np.where(uniform >= rate, 1.0, 0.0) * x / (1 - rate)
 
 
+def knows(rule):
+    """Return whether all operators of a rule are defined here."""
+    defined = {*UNARY, *BINARY, *GRADIENTS, *TIMES, "drop"}
+    return all(node.name in defined or node.name[0].isdigit() for node in rule.operators)
+
+
 def evaluate(rule, gradients, taus, uniforms=()):
     """Return the updates of a rule, one row a step.
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from optsmith import OptsmithError, Rule, zoo
+from optsmith import OptsmithError, Rule, RuleOptimizer, zoo
+from optsmith.rules import for_role
+from optsmith.screening import Screen
 from optsmith.screening._probe import Probe
 from optsmith.screening._trajectory import Trajectory, gaussian
 
@@ -36,11 +38,15 @@ OTHERS = {
     *(f"{kind}-{decay}" for kind in ("powersign", "addsign") for decay in ("ld", "cd")),
     *("sgd", "momentum", "nesterov", "adam", "rmsprop", "lion", "signsgd", "signum"),
 }
+MODERN = {
+    *("adamw", "nadam", "radam", "rmsprop-momentum", "adagrad", "muon", "lars", "lamb"),
+    *("cautious-adamw", "ademamix", "grams", "shampoo"),
+}
 
 
 def test_who_is_in():
     assert len(PUBLISHED) == 22
-    assert set(PUBLISHED) | OTHERS <= set(zoo)
+    assert set(PUBLISHED) | OTHERS | MODERN == set(zoo)
     for name, text in PUBLISHED.items():
         assert zoo[name].rule == Rule.parse(text)
 
@@ -54,6 +60,30 @@ def test_entries(name):
     assert len(entry.source) > 5
     assert len(entry.note) > 5
     assert entry.rule.latex()
+
+
+@pytest.mark.parametrize("name", zoo)
+def test_entries_are_screened(name):
+    for is_hidden in (True, False):
+        screening = Screen()(for_role(zoo[name].rule, is_hidden))
+        assert screening.scale_fingerprint
+        if name in MODERN | OTHERS:
+            assert screening.ok, screening.reason
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", zoo)
+def test_entries_train_a_model(name, dtype):
+    network = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Linear(2, 3)).to(dtype)
+    optimizer = RuleOptimizer(network, zoo[name].rule, lr=1e-3, total_steps=4)
+    before = [p.detach().clone() for p in network.parameters()]
+    for t in range(4):
+        for i, p in enumerate(network.parameters()):
+            p.grad = torch.linspace(-1, 2, p.numel(), dtype=dtype).reshape(p.shape) / (1 + i + t)
+        optimizer.step()
+    for p, old in zip(network.parameters(), before, strict=True):
+        assert p.isfinite().all()
+        assert (p != old).any()
 
 
 def test_a_name_is_taken_once():

@@ -36,11 +36,38 @@ _PAPER = "Efficient Non-Parametric Optimizer Search for Diverse Tasks (NeurIPS 2
 _NOS = "Neural Optimizer Search with Reinforcement Learning (ICML 2017)"
 _LION = "Symbolic Discovery of Optimization Algorithms (NeurIPS 2023)"
 _SIGN = "signSGD: Compressed Optimisation for Non-Convex Problems (ICML 2018)"
+_LARS = "Large Batch Training of Convolutional Networks (2017)"
+_LAMB = "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes (ICLR 2020)"
+_CAUTIOUS = "Cautious Optimizers: Improving Training with One Line of Code (2024)"
+_ADEMAMIX = "The AdEMAMix Optimizer: Better, Faster, Older (ICLR 2025)"
+_GRAMS = "Grams: Gradient Descent with Adaptive Momentum Scaling (2024)"
+_SHAMPOO = "Shampoo: Preconditioned Stochastic Tensor Optimization (ICML 2018)"
 
 _ASCENT = (
     "found on adversarial attacks; ascends as written, x + lr*rule: on resnet4b at 2/255, 20 steps"
     " misclassify 35 % of 200 images, 12 % with the opposite sign, and 20 % without an attack"
 )
+
+# Parts of the texts below. A division adds 1e-8 to the divisor, as Adam does; where an optimizer
+# adds nothing, its rule has the power -1 instead.
+_ADAM = "ema(g)/sqrt(ema(g2, 0.999))"
+_DECAY = "0.01*w"
+_MU = "0.96^(0.004*k"  # NAdam's momentum of step k is 0.9 - 0.45*0.96^(0.004*k)
+_NEXT = f"(0.9 - 0.45*{_MU} + 0.004))"
+_PRODUCT = f"exp(mom(log(0.9 - 0.45*{_MU})), 1))"
+_NADAM = (
+    f"((0.1 + 0.45*{_MU}))*g*(1 - {_PRODUCT})^-1"
+    f" + 0.1*{_NEXT}*mom(g)*(1 - {_NEXT}*{_PRODUCT})^-1)/sqrt(ema(g2, 0.999))"
+)
+_RHO = "(1999 - 2*k*(0.999^-k - 1)^-1)"  # length of the average, of at most 1999 steps
+_ADAPTS = "sign(relu(k - 5))"  # RAdam is descent with momentum in its first five steps
+_RADAM = (
+    f"ema(g)*(1 - {_ADAPTS} + {_ADAPTS}*sqrt((1 - 0.999^k)*({_RHO} - 6 + 8*{_RHO}^-1)*1999/3984015)"
+    "/sqrt(0.001*mom(g2, 0.999)))"
+)
+_AGREES = "sign(relu(g*ema(g)))"
+_NO_WEIGHTS = "(1 - sign(rms(w)))"  # 1 for a tensor of zeros, whose trust ratio is 1
+
 _TABLE = {
     _PAPER: (
         ("mnist1", "m1 + RMSprop*exp(Adam)", "found on MNISTNET"),
@@ -86,6 +113,21 @@ _TABLE = {
         ("nesterov", "g + 0.9*m1", "SGD(lr, momentum=0.9, nesterov=True)"),
         ("adam", "Adam", "Adam(0.003*lr): the input includes its scale"),
         ("rmsprop", "RMSprop", "RMSprop(0.03*lr): the input includes its scale"),
+        ("adamw", f"{_ADAM} + {_DECAY}", "AdamW(lr, weight_decay=0.01)"),
+        ("nadam", _NADAM, "NAdam(lr); the sum of the logarithms of its momenta is a state"),
+        ("radam", _RADAM, "RAdam(lr)"),
+        (
+            "rmsprop-momentum",
+            "mom(g/sqrt(0.01*mom(g2, 0.99)))",
+            "RMSprop(lr, momentum=0.9)",
+        ),
+        ("adagrad", "g/sqrt(mom(g2, 1))", "Adagrad(lr, eps=1e-8)"),
+        (
+            "muon",
+            f"hidden(0.2*fan*orth(g + 0.95*mom(g, 0.95)), {_ADAM}) + {_DECAY}",
+            'Muon(lr, weight_decay=0.01, adjust_lr_fn="match_rms_adamw") for hidden matrices,'
+            " AdamW(lr, weight_decay=0.01) for the rest",
+        ),
     ),
     _SIGN: (
         ("signsgd", "sign(g)", "signSGD"),
@@ -96,6 +138,51 @@ _TABLE = {
             "lion",
             "sign(m1(0.99) + 10*g)",
             "exactly sign(0.9*m + 0.1*g), where m is the 0.99 average before the current gradient",
+        ),
+    ),
+    _LARS: (
+        (
+            "lars",
+            f"mom((rms(w)/(1000*rms(g) + 0.5*rms(w)) + {_NO_WEIGHTS})*(g + 0.0005*w))",
+            "trust coefficient 0.001, momentum 0.9, weight decay 0.0005; for vectors, too",
+        ),
+    ),
+    _LAMB: (
+        (
+            "lamb",
+            f"rms(w)*unit({_ADAM} + {_DECAY}) + {_NO_WEIGHTS}*({_ADAM} + {_DECAY})",
+            "weight decay 0.01; norms are not clipped",
+        ),
+    ),
+    _CAUTIOUS: (
+        (
+            "cautious-adamw",
+            f"{_ADAM}*{_AGREES}*max(rms({_AGREES})^2, 0.001)^-1 + {_DECAY}",
+            "as the authors' code: steps against the gradient are 0, and the others are divided by"
+            " their share, which is at least 0.001; weight decay 0.01",
+        ),
+    ),
+    _ADEMAMIX: (
+        (
+            "ademamix",
+            "(ema(g) + 0.0005*mom(g, 0.9999))/sqrt(ema(g2, 0.999))",
+            "alpha 5 from the first step on: a beta that changes during the run is not expressible",
+        ),
+    ),
+    _GRAMS: (
+        (
+            "grams",
+            "sign(g)*abs(ema(g))/sqrt(ema(g2, 0.999))",
+            "the sign of the gradient with the size of Adam's step",
+        ),
+    ),
+    _SHAMPOO: (
+        (
+            "shampoo",
+            "whiten(g, g)",
+            "averages with beta 0.95 instead of sums; eigenvalues over their mean, and at least"
+            " 1e-6, so that steps have about the gradient's size; roots every 10 steps; vectors and"
+            " sides above 1024 are not changed",
         ),
     ),
 }

@@ -70,7 +70,20 @@ def masks(program, seed, index, size):
     return [np.array([row[j].numpy() for row in rows]) for j in range(len(keys))]
 
 
-RULES = [*zoo, "drop(g) - drop(m1)", "drop(m1 / drop(g, 0.2), 0.5) + drop(ld)", "ld", "2", "1/g2"]
+# Rules with operators of the space `modern` are compared in test_known_optimizers.py.
+PAPERS = [name for name, entry in zoo.items() if reference.knows(entry.rule)]
+RULES = [
+    *PAPERS,
+    "drop(g) - drop(m1)",
+    "drop(m1 / drop(g, 0.2), 0.5) + drop(ld)",
+    "ld",
+    "2",
+    "1/g2",
+]
+
+
+def test_the_papers_rules_are_among_them():
+    assert {"mnist1", "wnli", "addsign-cd", "lion", "adam"} <= set(PAPERS)
 
 
 @pytest.mark.parametrize("text", RULES)
