@@ -9,7 +9,7 @@ import torch
 from runs import STEPS, assert_near, parameters, run
 from torch import nn
 
-from optsmith import Rule, Task
+from optsmith import Rule, RuleOptimizer, Task, zoo
 from optsmith._errors import TaskError
 from optsmith.optim import (
     Baseline,
@@ -239,11 +239,35 @@ def test_lion_is_the_published_algorithm():
     assert_near(found, run(Lion(reference, 0.02), steps)[-1], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", "warmup-cosine"])
+@pytest.mark.parametrize("name", [name for name, known in KNOWN.items() if known.rule])
+def test_the_rule_of_a_baseline_trains_as_the_baseline_does(name, schedule):
+    """This includes weight decay, which the schedule multiplies as it does in torch."""
+    baseline = Baseline(name, schedule)
+    needs(baseline)
+    form = baseline.as_rule()
+    assert not form.weight_decay
+    one, two = model(), model()
+    ours = trained(one, RuleOptimizer(one, form.rule, 0.01 * form.scale, STEPS))
+    theirs = trained(two, build(baseline, two, 0.01, STEPS))
+    # Muon iterates in bfloat16, and the rule in the precision of the parameters.
+    tolerance = 2e-2 if name == "muon" else 1e-7 if name == "nadam" else 1e-9
+    assert_near(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ["adamw", "nadam", "radam", "muon", "lion"])
+def test_a_rule_of_the_zoo_has_the_learning_rate_of_the_baseline(name):
+    form = form_of(Baseline.parse(f"{name if name != 'lion' else 'optsmith:lion'}"))
+    assert (form.rule, form.scale) == (zoo[name].rule, 1.0)
+    assert form_of(parse_recipe(name)).rule == form.rule
+
+
 def test_learning_rates_are_placed_by_rules_without_warmup():
     assert size_form(Baseline("adam", "warmup-cosine")) == form_of(Baseline("adam", "cosine"))
     assert size_form(Baseline("schedulefree:sgd", "warmup")).rule == Rule.parse("g")
-    assert size_form(Baseline("nadam")).rule == Rule.parse("Adam")
-    assert form_of(Baseline("nadam")) is None
+    assert size_form(Baseline("muon")) == form_of(Baseline("muon"))
+    assert size_form(Baseline("schedulefree:adamw")).rule == Rule.parse("Adam")
+    assert form_of(Baseline("schedulefree:adamw")) is None
     assert size_form(Baseline("adafactor")) is None
     assert size_form(Baseline.parse("apgd")) is None
 

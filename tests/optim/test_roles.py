@@ -285,8 +285,25 @@ def test_muon_takes_groups_closures_and_schedulers():
     assert torch.equal(extra, torch.ones(3))
 
 
-def test_muon_has_no_rule_form_and_needs_a_torch_that_has_it(monkeypatch):
-    assert form_of(Baseline("muon")) is None
+@needs_muon
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_the_rule_of_muon_trains_as_muon_does_and_needs_roles(schedule):
+    torch.manual_seed(0)
+    baseline = Baseline("muon", schedule)
+    rule = form_of(baseline).rule
+    # Without normalization, after which a gradient has a direction of rounding errors alone.
+    one = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(4, 5))
+    two, x = copy.deepcopy(one), torch.randn(32, 3, 3, 3)
+    before = [p.detach().clone() for p in one.parameters()]
+    ours = trained_once(one, build(rule, one, 0.02, 3), x)
+    theirs = trained_once(two, build(baseline, two, 0.02, 3), x)
+    for a, b, old in zip(ours, theirs, before, strict=True):
+        assert (a - b).norm() <= 0.03 * (b - old).norm()  # both iterate in bfloat16
+    with pytest.raises(TaskError, match="pass the model, or parameter groups with a role"):
+        build(rule, one.parameters(), 0.02, 10)
+
+
+def test_muon_needs_a_torch_that_has_it(monkeypatch):
     monkeypatch.delattr(torch.optim, "Muon", raising=False)
     with pytest.raises(TaskError, match=r"torch 2\.9 or later"):
         parse_recipe("torch:muon")

@@ -15,7 +15,7 @@ from optsmith.training.stacked._rows import RowOptimizer
 LRS = (0.01, 0.1, 0.003, 0.02)
 SEEDS = (0, 0, 5, 5)
 FEW = 8
-FORMS = [b for b in modern.values() if b.as_rule() is not None]
+FORMS = [b for b in modern.values() if b.as_rule() is not None and not b.known.takes_model]
 MATRICES = ([2], [0, 1, 3])  # the parameters in each
 TEXTS = ("ld", "1", "drop(drop(g) + g3)", "drop(g, rate=0.5)*m1", "cd/m1", "m1^2", "sign(g)^g")
 
@@ -138,7 +138,9 @@ def test_a_baseline_as_a_rule_is_torch_s_own(baseline):
         step(rows, copies, t)
     pairs = zip(starts(2), lrs, strict=True)
     each = [run(baseline.build(c, lr, STEPS), range(1, STEPS + 1))[-1] for c, lr in pairs]
-    assert_near(matrices, stack(each), rtol=1e-9, atol=1e-12)
+    # torch keeps the product of NAdam's momenta in single precision.
+    tolerance = 1e-7 if baseline.optimizer == "nadam" else 1e-9
+    assert_near(matrices, stack(each), rtol=tolerance, atol=tolerance)
 
 
 def test_only_the_state_that_the_rule_needs():

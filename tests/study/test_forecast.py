@@ -45,10 +45,10 @@ class Simulation:
             for work in works:
                 jobs = []
                 for number in range(round(work.evaluations)):
-                    recipe = ("torch:muon", "torch:adam")[number % 2]
+                    recipe = ("torch:adafactor", "torch:adam")[number % 2]
                     if number < work.of_rules * work.evaluations:
                         recipe = "g"
-                    slower = self.plain if recipe == "torch:muon" else 1.0
+                    slower = self.plain if recipe == "torch:adafactor" else 1.0
                     trained = round(work.runs * work.steps * rng.uniform(0.8, 1.3))
                     jobs.append((recipe, trained, trained * self.step * slower))
                 now = self._schedule(phase, jobs, now, found)

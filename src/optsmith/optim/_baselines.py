@@ -29,10 +29,10 @@ class RuleForm:
     """A recipe as a rule: `p *= 1 - weight_decay * lr * decay`, `p -= lr * scale * rule`.
 
     Attributes:
-        rule: The rule, including the schedule.
+        rule: The rule, including the schedule and, for baselines, the weight decay.
         scale: Factor of the learning rate.
-        weight_decay: Decoupled weight decay.
-        decay: The schedule, which also multiplies the weight decay.
+        weight_decay: Decoupled weight decay that is not part of the rule.
+        decay: The schedule, as a rule.
     """
 
     rule: Rule
@@ -147,8 +147,7 @@ class Baseline:
             return None
         text, scale = scaled
         whole = text if self.schedule == "constant" else f"{decay}*({text})"
-        weight_decay = self.known.settings.get("weight_decay", 0.0)
-        return RuleForm(Rule.parse(whole), scale, weight_decay, Rule.parse(decay))
+        return RuleForm(Rule.parse(whole), scale, decay=Rule.parse(decay))
 
     def describe(self) -> str:
         """Return a description such as `Adam, cosine decay to 0`."""

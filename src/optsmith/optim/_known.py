@@ -10,6 +10,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
+from optsmith._zoo import zoo
 from optsmith.optim._muon import missing_muon
 from optsmith.optim._roles import Parameters, parameters_of
 from optsmith.optim._schedules import CLASSIC_SCHEDULES, MODERN_SCHEDULES
@@ -33,9 +34,10 @@ class KnownOptimizer:
         title: Its name in publications, with settings that matter.
         path: Module and class, for example `torch.optim.AdamW`.
         settings: Settings other than the learning rate.
-        rule: The equivalent rule, if there is one.
-        like: A rule whose updates have about the same size, by which learning rates are placed;
-            None if there is none, for example because updates are relative to the weights.
+        rule: The equivalent rule, if there is one; it includes the weight decay.
+        like: Without an equivalent rule, a rule whose updates have about the same size, by which
+            learning rates are placed; None if there is none, for example because updates are
+            relative to the weights.
         schedules: Names of the schedules that it is compared with.
         takes_model: Whether it is constructed from a model instead of its parameters.
         package: Package on PyPI that provides it; empty for torch and Optsmith.
@@ -82,6 +84,11 @@ _ADAM = ("Adam", 1 / 3e-3)  # the inputs `Adam` and `RMSprop` include a scale
 _RMSPROP = ("RMSprop", 1 / 3e-2)
 _UNSCHEDULED = ("constant", "warmup")
 
+
+def _zoo_rule(name: str) -> ScaledRule:
+    return zoo[name].text, 1.0
+
+
 KNOWN: dict[str, KnownOptimizer] = {
     "sgd": KnownOptimizer("SGD", "torch.optim.SGD", rule=("g", 1.0)),
     "momentum": KnownOptimizer(
@@ -95,20 +102,26 @@ KNOWN: dict[str, KnownOptimizer] = {
     ),
     "adam": KnownOptimizer("Adam", "torch.optim.Adam", rule=_ADAM),
     "adamw": KnownOptimizer(
-        "AdamW (weight decay 0.01)", "torch.optim.AdamW", {"weight_decay": 0.01}, rule=_ADAM
+        "AdamW (weight decay 0.01)",
+        "torch.optim.AdamW",
+        {"weight_decay": 0.01},
+        rule=_zoo_rule("adamw"),
     ),
     "rmsprop": KnownOptimizer("RMSprop", "torch.optim.RMSprop", rule=_RMSPROP),
-    "nadam": KnownOptimizer("NAdam", "torch.optim.NAdam", like=_ADAM),
-    "radam": KnownOptimizer("RAdam", "torch.optim.RAdam", like=_ADAM),
+    "nadam": KnownOptimizer("NAdam", "torch.optim.NAdam", rule=_zoo_rule("nadam")),
+    "radam": KnownOptimizer("RAdam", "torch.optim.RAdam", rule=_zoo_rule("radam")),
     "adafactor": KnownOptimizer("Adafactor", "torch.optim.Adafactor"),
     "optsmith:lion": KnownOptimizer(
         "Lion (betas 0.9 and 0.99)",
         "optsmith.optim.RuleOptimizer",
-        {"rule": "sign(m1(0.99) + 10*g)"},
-        rule=("sign(m1(0.99) + 10*g)", 1.0),
+        {"rule": zoo["lion"].text},
+        rule=_zoo_rule("lion"),
     ),
     MUON: KnownOptimizer(
-        "Muon with AdamW", "optsmith.optim.MuonWithAdamW", like=_ADAM, takes_model=True
+        "Muon with AdamW",
+        "optsmith.optim.MuonWithAdamW",
+        rule=_zoo_rule("muon"),
+        takes_model=True,
     ),
     "schedulefree:adamw": KnownOptimizer(
         "Schedule-Free AdamW",
