@@ -52,12 +52,12 @@ _ASCENT = (
 # adds nothing, its rule has the power -1 instead.
 _ADAM = "ema(g)/sqrt(ema(g2, 0.999))"
 _DECAY = "0.01*w"
-_MU = "0.96^(0.004*k"  # NAdam's momentum of step k is 0.9 - 0.45*0.96^(0.004*k)
-_NEXT = f"(0.9 - 0.45*{_MU} + 0.004))"
-_PRODUCT = f"exp(mom(log(0.9 - 0.45*{_MU})), 1))"
+# NAdam's momentum of step k is 0.9 - 0.45*0.96^(0.004*k). The product of the first k is that of the
+# middle one to the power of k, to 1e-8: torch keeps it in single precision.
 _NADAM = (
-    f"((0.1 + 0.45*{_MU}))*g*(1 - {_PRODUCT})^-1"
-    f" + 0.1*{_NEXT}*mom(g)*(1 - {_NEXT}*{_PRODUCT})^-1)/sqrt(ema(g2, 0.999))"
+    "((0.1 + 0.45*0.96^(0.004*k))*(1 - (0.9 - 0.45*0.96^(0.002*k + 0.002))^k)^-1*g"
+    " + (0.09 - 0.045*0.96^(0.004*k + 0.004))*(1 - (0.9 - 0.45*0.96^(0.002*k + 0.004))^(k + 1))^-1"
+    "*mom(g))/sqrt(ema(g2, 0.999))"
 )
 _RHO = "(1999 - 2*k*(0.999^-k - 1)^-1)"  # length of the average, of at most 1999 steps
 _ADAPTS = "sign(relu(k - 5))"  # RAdam is descent with momentum in its first five steps
@@ -114,7 +114,7 @@ _TABLE = {
         ("adam", "Adam", "Adam(0.003*lr): the input includes its scale"),
         ("rmsprop", "RMSprop", "RMSprop(0.03*lr): the input includes its scale"),
         ("adamw", f"{_ADAM} + {_DECAY}", "AdamW(lr, weight_decay=0.01)"),
-        ("nadam", _NADAM, "NAdam(lr); the sum of the logarithms of its momenta is a state"),
+        ("nadam", _NADAM, "NAdam(lr); the product of its momenta is exact to 1e-8"),
         ("radam", _RADAM, "RAdam(lr)"),
         (
             "rmsprop-momentum",

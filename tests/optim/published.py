@@ -17,7 +17,8 @@ import pytorch_optimizer
 import torch
 from torch import nn
 
-from optsmith import Rule, RuleOptimizer, zoo
+from optsmith import Rule, RuleOptimizer
+from optsmith._zoo import named_rule
 from optsmith.optim import MuonWithAdamW, roles
 
 STEPS = 50
@@ -157,7 +158,7 @@ class Case:
     """A rule of the zoo and its reference.
 
     Attributes:
-        rule: Name in the zoo.
+        rule: Name in the zoo, or text of a rule.
         reference: Description of the reference.
         make: Constructs the reference.
         tolerance: Largest allowed difference.
@@ -188,7 +189,8 @@ CASES = (
     Case("adam", "torch Adam(0.003*lr)", of(_t.Adam), scale=0.003),
     Case("rmsprop", "torch RMSprop(0.03*lr)", of(_t.RMSprop), scale=0.03),
     Case("adamw", "torch AdamW(weight_decay=0.01)", of(_t.AdamW, weight_decay=0.01)),
-    Case("nadam", "torch NAdam", of(_t.NAdam)),
+    # The product of the momenta; torch, too, keeps it in single precision by default.
+    Case("nadam", "torch NAdam", of(_t.NAdam), tolerance=2e-8),
     # The length of the average is a difference of large numbers, in torch as in the rule.
     Case("radam", "torch RAdam", of(_t.RAdam), tolerance=1e-10),
     Case("rmsprop-momentum", "torch RMSprop(momentum=0.9)", of(_t.RMSprop, momentum=0.9)),
@@ -215,6 +217,16 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 """Factors of the learning rate after a share tau of the run, by the decay in front of a rule."""
 
 
+_MOMENTUM = "(0.9 - 0.45*0.96^(0.004*k))"
+_NEXT = "(0.9 - 0.45*0.96^(0.004*k + 0.004))"
+_PRODUCT = f"exp(mom(log({_MOMENTUM}), 1))"
+EXACT_NADAM = (
+    f"((1 - {_MOMENTUM})*(1 - {_PRODUCT})^-1*g + 0.1*{_NEXT}*(1 - {_NEXT}*{_PRODUCT})^-1*mom(g))"
+    "/sqrt(ema(g2, 0.999))"
+)
+"""NAdam with the product of its momenta as a state; the zoo's rule computes it once per step."""
+
+
 def scheduled(rule: Rule, decay: str) -> Rule:
     return Rule.parse(f"{decay}*({rule})") if decay else rule
 
@@ -239,7 +251,7 @@ def differences(case: Case, decay: str = "", lr: float = 0.02) -> dict[str, floa
     with _precision(case.dtype):
         ours, theirs = model(case.dtype), model(case.dtype)
         start = [p.detach().clone() for p in ours.parameters()]
-        rule = scheduled(zoo[case.rule].rule, decay)
+        rule = scheduled(named_rule(case.rule), decay)
         optimizer = RuleOptimizer(ours, rule, lr, STEPS)
         reference = case.make(theirs, case.scale * lr)
         found = dict.fromkeys(KINDS, 0.0)

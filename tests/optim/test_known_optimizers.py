@@ -47,6 +47,11 @@ def test_a_reference_takes_steps_of_its_own(case):
         assert (p != old).any()
 
 
+def test_nadam_can_be_written_exactly():
+    case = published.Case(published.EXACT_NADAM, "torch NAdam", published.of(torch.optim.NAdam))
+    assert max(published.differences(case).values()) <= 1e-13
+
+
 def test_lamb_without_weight_decay_is_that_of_the_package():
     """Its bias corrections cancel; it clips norms at 10 and adds eps to the norm of a step."""
     rule = str(zoo["lamb"].rule).replace(" + 0.01*w", "")
