@@ -13,6 +13,15 @@ from optsmith.optim import is_baseline, modern
 from optsmith.rules import Rule, is_built_in, structure
 from optsmith.screening import Screen
 
+_SPELLINGS = {
+    "momentum": "mom(g)",
+    "nesterov": "g + 0.9*mom(g)",
+    "adam": "ema(g)/sqrt(ema(g2, 0.999))",
+    "rmsprop": "g/sqrt(0.01*mom(g2, 0.99))",
+    "optsmith:lion": "sign(mom(g, 0.99) + 10*g)",
+}
+"""Other spellings of baselines, which have another structure."""
+
 TUNED = ", tuned"
 """Follows the name of a known optimizer whose constants differ."""
 
@@ -88,8 +97,10 @@ def _names() -> tuple[dict[str, str], dict[str, str]]:
 def _known_rules() -> Iterator[tuple[str, Rule]]:
     for name, baseline in modern.items():
         form = baseline.as_rule()
-        if form is not None and not form.weight_decay:
+        if form is not None:
             yield name, form.rule
+            if spelling := _SPELLINGS.get(baseline.optimizer):
+                yield name, Rule.parse(f"({form.decay})*({spelling})")
     schedules = {b.schedule: b.as_rule() for b in modern.values() if b.optimizer == "sgd"}
     for name, entry in zoo.items():
         yield name, entry.rule
