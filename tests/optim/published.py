@@ -149,10 +149,6 @@ class Columns(torch.optim.Optimizer):
         self._lars.step()
 
 
-def adamw_muon(network: nn.Module, lr: float) -> torch.optim.Optimizer:
-    return MuonWithAdamW(network, lr)
-
-
 @dataclass(frozen=True)
 class Case:
     """A rule of the zoo and its reference.
@@ -197,7 +193,7 @@ CASES = (
     Case("adagrad", "torch Adagrad(eps=1e-8)", of(_t.Adagrad, eps=ADAM_EPS)),
     Case("muon", "formula", formula(adamw, muon)),
     # Both iterate in bfloat16, with 8 bits of precision, and round in different places.
-    Case("muon", "torch Muon and AdamW, float32", adamw_muon, 0.1, torch.float32),
+    Case("muon", "torch Muon and AdamW, float32", MuonWithAdamW, 0.1, torch.float32),
     Case("signsgd", "pytorch_optimizer SignSGD(momentum=0)", of(_p.SignSGD, momentum=0.0)),
     Case("signum", "pytorch_optimizer SignSGD(momentum=0.9)", of(_p.SignSGD, momentum=0.9)),
     Case("lion", "pytorch_optimizer Lion", of(_p.Lion)),
@@ -209,6 +205,9 @@ CASES = (
     Case("grams", "pytorch_optimizer Grams(eps=1e-8)", of(_p.Grams, eps=ADAM_EPS)),
     Case("shampoo", "formula", formula(shampoo), tolerance=1e-9),
 )
+MUON = Case("muon", "formula", formula(adamw, muon), dtype=torch.float32)
+"""Muon in double precision as the reference of optimizers in single precision."""
+
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "": lambda tau: 1.0,
     "ld": lambda tau: 1 - tau,
@@ -242,17 +241,26 @@ def _precision(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-def differences(case: Case, decay: str = "", lr: float = 0.02) -> dict[str, float]:
+def differences(
+    case: Case, decay: str = "", make: Make | None = None, **settings: Any
+) -> dict[str, float]:
     """Return the largest difference over all steps, by kind of parameter.
 
     It is relative to the largest distance of the reference's weights from their start, in the same
     tensor and step.
+
+    Args:
+        case: The rule and its reference.
+        decay: Schedule of both.
+        make: Constructs another optimizer to compare with the reference, in place of the rule.
+        settings: Settings of the rule's optimizer.
     """
+    lr = 0.02
     with _precision(case.dtype):
         ours, theirs = model(case.dtype), model(case.dtype)
         start = [p.detach().clone() for p in ours.parameters()]
         rule = scheduled(named_rule(case.rule), decay)
-        optimizer = RuleOptimizer(ours, rule, lr, STEPS)
+        optimizer = make(ours, lr) if make else RuleOptimizer(ours, rule, lr, STEPS, **settings)
         reference = case.make(theirs, case.scale * lr)
         found = dict.fromkeys(KINDS, 0.0)
         random = torch.Generator().manual_seed(1)

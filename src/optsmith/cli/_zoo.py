@@ -10,6 +10,8 @@ from optsmith._zoo import zoo
 from optsmith.cli._rules import json_option
 from optsmith.space import spaces
 
+_COLUMN = 50  # longer texts reach into the column of notes
+
 
 @click.command("zoo")
 @json_option
@@ -31,7 +33,7 @@ def zoo_command(as_json: bool) -> None:
         click.echo(json.dumps(entries, indent=2))
         return
     names = max(map(len, zoo))
-    texts = max(len(entry.text) for entry in zoo.values())
+    texts = max(len(entry.text) for entry in zoo.values() if len(entry.text) <= _COLUMN)
     source = ""
     for name, entry in zoo.items():
         if entry.source != source:
