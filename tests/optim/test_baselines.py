@@ -257,7 +257,7 @@ def test_the_rule_of_a_baseline_trains_as_the_baseline_does(name, schedule):
 
 @pytest.mark.parametrize("name", ["adamw", "nadam", "radam", "muon", "lion"])
 def test_a_rule_of_the_zoo_has_the_learning_rate_of_the_baseline(name):
-    form = form_of(Baseline.parse(f"{name if name != 'lion' else 'optsmith:lion'}"))
+    form = form_of(Baseline.parse(name))
     assert (form.rule, form.scale) == (zoo[name].rule, 1.0)
     assert form_of(parse_recipe(name)).rule == form.rule
 
@@ -265,6 +265,7 @@ def test_a_rule_of_the_zoo_has_the_learning_rate_of_the_baseline(name):
 def test_learning_rates_are_placed_by_rules_without_warmup():
     assert size_form(Baseline("adam", "warmup-cosine")) == form_of(Baseline("adam", "cosine"))
     assert size_form(Baseline("schedulefree:sgd", "warmup")).rule == Rule.parse("g")
+    assert size_form(Baseline("radam")).rule == Rule.parse("Adam")  # its first steps are small
     assert size_form(Baseline("muon")) == form_of(Baseline("muon"))
     assert size_form(Baseline("schedulefree:adamw")).rule == Rule.parse("Adam")
     assert form_of(Baseline("schedulefree:adamw")) is None

@@ -134,12 +134,13 @@ class Baseline:
         """Return a rule by whose updates the learning rate is placed, or None if there is none.
 
         It is the equivalent rule, or that of an optimizer with updates of about the same size. It
-        has no warm-up, in which updates are smaller than in the rest of the run.
+        has no warm-up, in which updates are smaller than in the rest of the run, and neither has
+        RAdam's, which is that of Adam.
         """
         if not self.has_lr:
             return None
         steady = Baseline(self.optimizer, _STEADY.get(self.schedule, self.schedule))
-        return steady._form(self.known.rule or self.known.like)
+        return steady._form(self.known.like or self.known.rule)
 
     def _form(self, scaled: ScaledRule | None) -> RuleForm | None:
         decay = self._schedule.decay

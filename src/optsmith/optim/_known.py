@@ -35,9 +35,10 @@ class KnownOptimizer:
         path: Module and class, for example `torch.optim.AdamW`.
         settings: Settings other than the learning rate.
         rule: The equivalent rule, if there is one; it includes the weight decay.
-        like: Without an equivalent rule, a rule whose updates have about the same size, by which
-            learning rates are placed; None if there is none, for example because updates are
-            relative to the weights.
+        like: A rule whose updates have about the same size, by which learning rates are placed, if
+            the equivalent rule does not serve: there is none, or its first updates are smaller than
+            the others. None if no rule is like it, for example because updates are relative to the
+            weights.
         schedules: Names of the schedules that it is compared with.
         takes_model: Whether it is constructed from a model instead of its parameters.
         package: Package on PyPI that provides it; empty for torch and Optsmith.
@@ -109,7 +110,7 @@ KNOWN: dict[str, KnownOptimizer] = {
     ),
     "rmsprop": KnownOptimizer("RMSprop", "torch.optim.RMSprop", rule=_RMSPROP),
     "nadam": KnownOptimizer("NAdam", "torch.optim.NAdam", rule=_zoo_rule("nadam")),
-    "radam": KnownOptimizer("RAdam", "torch.optim.RAdam", rule=_zoo_rule("radam")),
+    "radam": KnownOptimizer("RAdam", "torch.optim.RAdam", rule=_zoo_rule("radam"), like=_ADAM),
     "adafactor": KnownOptimizer("Adafactor", "torch.optim.Adafactor"),
     "optsmith:lion": KnownOptimizer(
         "Lion (betas 0.9 and 0.99)",
