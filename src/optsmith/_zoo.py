@@ -62,11 +62,11 @@ _NADAM = (
 _RHO = "(1999 - 2*k*(0.999^-k - 1)^-1)"  # length of the average, of at most 1999 steps
 _ADAPTS = "sign(relu(k - 5))"  # RAdam is descent with momentum in its first five steps
 _RADAM = (
-    f"ema(g)*(1 - {_ADAPTS} + {_ADAPTS}*sqrt((1 - 0.999^k)*({_RHO} - 6 + 8*{_RHO}^-1)*1999/3984015)"
-    "/sqrt(0.001*mom(g2, 0.999)))"
+    f"(1 - {_ADAPTS})*ema(g)"
+    f" + {_ADAPTS}*sqrt((1 - 0.999^k)*({_RHO} - 6 + 8*{_RHO}^-1)*1999/3984015)*ema(g)"
+    "/sqrt(0.001*mom(g2, 0.999))"
 )
 _AGREES = "sign(relu(g*ema(g)))"
-_NO_WEIGHTS = "(1 - sign(rms(w)))"  # 1 for a tensor of zeros, whose trust ratio is 1
 
 _TABLE = {
     _PAPER: (
@@ -143,15 +143,15 @@ _TABLE = {
     _LARS: (
         (
             "lars",
-            f"mom((rms(w)/(1000*rms(g) + 0.5*rms(w)) + {_NO_WEIGHTS})*(g + 0.0005*w))",
-            "trust coefficient 0.001, momentum 0.9, weight decay 0.0005; for vectors, too",
+            "mom((rms(w)/(1000*rms(g) + 0.5*rms(w)) - sign(rms(w)) + 1)*(g + 0.0005*w))",
+            "trust coefficient 0.001, momentum 0.9, weight decay 0.0005; vectors, too, are scaled",
         ),
     ),
     _LAMB: (
         (
             "lamb",
-            f"rms(w)*unit({_ADAM} + {_DECAY}) + {_NO_WEIGHTS}*({_ADAM} + {_DECAY})",
-            "weight decay 0.01; norms are not clipped",
+            f"rms(w)*unit({_ADAM} + {_DECAY}) + (1 - sign(rms(w)))*({_ADAM} + {_DECAY})",
+            "weight decay 0.01; norms are not clipped; the trust ratio of zero weights is 1",
         ),
     ),
     _CAUTIOUS: (

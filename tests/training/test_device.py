@@ -12,8 +12,8 @@ from optsmith.optim import parse_recipe
 from optsmith.training.stacked._stack import Stack, arranged
 
 META = torch.device("meta")
-NUMBER_FIRST = {"mnist3", "stsb"}
-"""Rules with a number divided by or raised to a tensor, which fails on `meta`, not on a GPU."""
+NUMBER_FIRST = {"mnist3", "stsb", "lamb"}
+"""Rules with a number divided by, raised to or minus a tensor: it fails on `meta`, not on a GPU."""
 PROTOCOL = Protocol(lrs=(0.1,), proxy_steps=10, steps=10, final_steps=10)
 
 
