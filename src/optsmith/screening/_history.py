@@ -8,7 +8,7 @@ import random
 import torch
 from torch import Tensor
 
-from optsmith.screening._trajectory import Trajectory
+from optsmith.screening._trajectory import Trajectory, drifting
 
 RUN_LENGTH = 997
 """Length of the run that the probe's times are taken from; long, so that `rd` varies."""
@@ -17,7 +17,10 @@ RUN_LENGTH = 997
 # first, where m1 = g and m2 = g2.
 STEPS, COLUMNS = 400, 30
 RECORDED = range(24, STEPS, 25)
-SHAPE = (5, 6)  # shape of each half as a tensor, for operators of scope "tensor"
+
+# Tensors of each half, for operators of scope "tensor": a wide and a tall matrix whose longer sides
+# differ, so that factors for the shape of a matrix are not constant.
+SHAPES = ((3, 4), (6, 3))
 
 # Times that tell decays apart: the ends of a run, only cd near 1, only rd near 0, only rd near 1,
 # and cd below 0.003 (the bound of clip) with ld above.
@@ -52,7 +55,16 @@ def history() -> Trajectory:
             columns.append(_steady(size, signs, rng))
         columns.append([0.0] * STEPS)  # an element without gradient
     gradients = torch.tensor(columns, dtype=torch.float64).T.contiguous()
-    return Trajectory(gradients, _times(), COLUMNS, RECORDED, SHAPE)
+    return Trajectory(gradients, _times(), COLUMNS, RECORDED, SHAPES, _weights())
+
+
+def _weights() -> Tensor:
+    """Return weights of many magnitudes, the same in both halves."""
+    rng = random.Random(20261116)  # noqa: S311 - must not change: fingerprints are stored
+    sizes = torch.tensor([10 ** rng.uniform(-2, 0.5) for _ in range(COLUMNS)], dtype=torch.float64)
+    weights = drifting(rng, STEPS, COLUMNS, 1.0) * sizes
+    weights[:, rng.randrange(COLUMNS)] = 0.0  # such as a bias
+    return torch.cat([weights, weights], 1)
 
 
 def _magnitude(i: float) -> float:
