@@ -33,9 +33,9 @@ def measure(slots: list[Slot]) -> None:
     while changed:
         changed = False
         for slot in slots:
-            least = min((1 + least(c.opens) for c in slot.choices), default=math.inf)
-            changed |= least < slot.least
-            slot.least = least
+            shortest = min((1 + least(c.opens) for c in slot.choices), default=math.inf)
+            changed |= shortest < slot.least
+            slot.least = shortest
 
 
 def least(slots: Iterable[Slot]) -> float:
