@@ -6,13 +6,15 @@ Called with one tensor at a time, or through vmap, they would take most of the t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from optsmith.rules import Operator, is_built_in
+from optsmith.screening._sums import sums
 
 LONGEST = 1024
 """Longest side that `whiten` treats."""
@@ -86,12 +88,27 @@ _STATELESS: dict[str, Callable[..., Tensor]] = {
 # --- with state -----------------------------------------------------------------------------------
 
 
-def _previous(x: Tensor, steps: Sequence[int]) -> Tensor:
+def _previous(x: Tensor, steps: range) -> Tensor:
     return x[[max(step - 1, 0) for step in steps]]
 
 
+def _momentum(x: Tensor, steps: range, beta: float) -> Tensor:
+    return sums(x, steps, beta)
+
+
+def _corrected(x: Tensor, steps: range, beta: float) -> Tensor:
+    return sums(x, steps, beta) * _correction(steps, beta)
+
+
+@lru_cache(maxsize=256)
+def _correction(steps: range, beta: float) -> Tensor:
+    k = torch.tensor([[step + 1.0] for step in steps], dtype=torch.float64)
+    factor: Tensor = (1 - beta) / (1 - beta**k)
+    return factor
+
+
 def _whiten(
-    x: Tensor, y: Tensor, steps: Sequence[int], beta: float, every: float, sides: str, power: float
+    x: Tensor, y: Tensor, steps: range, beta: float, every: float, sides: str, power: float
 ) -> Tensor:
     wanted = x[list(steps)]
     if x.ndim == 3:  # vectors
@@ -104,24 +121,20 @@ def _whiten(
     return matrix.reshape(wanted.shape)
 
 
-def _roots(
-    products: Tensor, steps: Sequence[int], beta: float, every: float, power: float
-) -> Tensor:
+def _roots(products: Tensor, steps: range, beta: float, every: float, power: float) -> Tensor:
     """Return the inverse roots of the averages that are in use at some steps."""
-    fresh = [step for step in range(len(products)) if step % every == 0]
-    used = [max(step for step in fresh if step <= wanted) for wanted in steps]
-    averages = _averages(products.flatten(1), beta).view(products.shape)
+    needed, places = _refreshed(len(products), steps, every)
+    averages = (1 - beta) * sums(products.flatten(1), needed, beta)
+    return _inverse_root(averages.view(-1, *products.shape[1:]), power)[list(places)]
+
+
+@lru_cache(maxsize=256)
+def _refreshed(total: int, steps: range, every: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the steps at which the roots used at `steps` were computed, and which each uses."""
+    fresh = [step for step in range(total) if step % every == 0]
+    used = [fresh[bisect_right(fresh, step) - 1] for step in steps]
     needed = sorted(set(used))
-    roots = _inverse_root(averages[needed], power)
-    place = {step: i for i, step in enumerate(needed)}
-    return roots[[place[step] for step in used]]
-
-
-def _averages(x: Tensor, beta: float) -> Tensor:
-    from scipy.signal import lfilter
-
-    values: Any = lfilter([1 - beta], [1.0, -beta], x.numpy(), axis=0)
-    return torch.from_numpy(values)
+    return tuple(needed), tuple(needed.index(step) for step in used)
 
 
 def _inverse_root(squares: Tensor, power: float) -> Tensor:
@@ -135,13 +148,15 @@ def _inverse_root(squares: Tensor, power: float) -> Tensor:
 
 
 def _whitened(sides: str, power: float) -> Callable[..., Tensor]:
-    def whiten(x: Tensor, y: Tensor, steps: Sequence[int], beta: float, every: float) -> Tensor:
+    def whiten(x: Tensor, y: Tensor, steps: range, beta: float, every: float) -> Tensor:
         return _whiten(x, y, steps, beta, every, sides, power)
 
     return whiten
 
 
 _STATEFUL: dict[str, Callable[..., Tensor]] = {
+    "ema": _corrected,
+    "mom": _momentum,
     "prev": _previous,
     "whiten": _whitened("rc", 0.25),
     "whitenr": _whitened("r", 0.5),

@@ -18,6 +18,10 @@ RUN_LENGTH = 997
 STEPS, COLUMNS = 400, 30
 RECORDED = range(24, STEPS, 25)
 
+# The part of the history that rules with operators on whole tensors are run on.
+SHORT_START, SHORT_STEPS = 200, 100
+SHORT_RECORDED = range(4, SHORT_STEPS, 10)
+
 # Tensors of each half, for operators of scope "tensor": a wide and a tall matrix whose longer sides
 # differ, so that factors for the shape of a matrix are not constant.
 SHAPES = ((3, 4), (6, 3))
@@ -55,7 +59,20 @@ def history() -> Trajectory:
             columns.append(_steady(size, signs, rng))
         columns.append([0.0] * STEPS)  # an element without gradient
     gradients = torch.tensor(columns, dtype=torch.float64).T.contiguous()
-    return Trajectory(gradients, _times(), COLUMNS, RECORDED, SHAPES, _weights())
+    return Trajectory(gradients, _times(STEPS, RECORDED), COLUMNS, RECORDED, SHAPES, _weights())
+
+
+def short_history(whole: Trajectory) -> Trajectory:
+    """Return a part of the history, for rules with operators on whole tensors.
+
+    They take several times as long per step as element-wise operators, and tell each other apart
+    by more than rare events. Some columns start with zeros here as well.
+    """
+    part = slice(SHORT_START, SHORT_START + SHORT_STEPS)
+    times = _times(SHORT_STEPS, SHORT_RECORDED)
+    assert whole.weights is not None  # noqa: S101
+    gradients, weights = whole.gradients[part], whole.weights[part]
+    return Trajectory(gradients, times, COLUMNS, SHORT_RECORDED, SHAPES, weights)
 
 
 def _weights() -> Tensor:
@@ -117,11 +134,11 @@ def _keep_off_zero(x: float) -> float:
     return math.copysign(max(abs(x), TINY), x)
 
 
-def _times() -> Tensor:
+def _times(steps: int, recorded: range) -> Tensor:
     """Return times in an order that combines all times of a run with new and old states."""
     golden = (math.sqrt(5) - 1) / 2
-    pace = golden / RECORDED.step  # spreads the recorded times evenly
-    times = torch.tensor([(k + 1) * pace % 1 for k in range(STEPS)], dtype=torch.float64)
-    for i, time in zip(range(0, len(RECORDED), 2), SPECIAL_TIMES, strict=False):
-        times[RECORDED[i]] = time
+    pace = golden / recorded.step  # spreads the recorded times evenly
+    times = torch.tensor([(k + 1) * pace % 1 for k in range(steps)], dtype=torch.float64)
+    for i, time in zip(range(0, len(recorded), 2), SPECIAL_TIMES, strict=False):
+        times[recorded[i]] = time
     return times

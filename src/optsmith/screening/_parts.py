@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from optsmith.rules import Rule, depends_on_role, for_role
 from optsmith.screening._fingerprint import Array
 from optsmith.screening._probe import Probe
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """The probes on which rules are screened.
+
+    Args:
+        elements: The probe of element-wise rules.
+        tensors: The shorter probe of rules with operators on whole tensors.
+    """
+
+    elements: Probe
+    tensors: Probe
+
+    def fitting(self, *rules: Rule) -> Probe:
+        """Return the probe on which all these rules are run."""
+        return self.tensors if any(map(sees_shapes, rules)) else self.elements
+
+
+def sees_shapes(rule: Rule) -> bool:
+    """Return whether a rule has an operator on whole tensors."""
+    return any(operator.scope == "tensor" for operator in rule.operators)
 
 
 def outputs(probe: Probe, rule: Rule) -> tuple[list[Array], list[Array], list[Array]]:
@@ -19,5 +43,4 @@ def outputs(probe: Probe, rule: Rule) -> tuple[list[Array], list[Array], list[Ar
         hidden = others = rule
     first = probe.run(hidden)
     second = first if others == hidden else probe.run(others)
-    sees_shapes = any(operator.scope == "tensor" for operator in others.operators)
-    return first, second, probe.run(others, as_vectors=True) if sees_shapes else second
+    return first, second, probe.run(others, as_vectors=True) if sees_shapes(others) else second

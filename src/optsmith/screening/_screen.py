@@ -12,10 +12,10 @@ import torch
 
 from optsmith.rules import Rule
 from optsmith.screening._fingerprint import Array, fingerprints
-from optsmith.screening._history import COLUMNS, history
+from optsmith.screening._history import COLUMNS, history, short_history
 from optsmith.screening._limits import state_bytes_of, step_cost_of
 from optsmith.screening._misapplied import misapplied
-from optsmith.screening._parts import outputs
+from optsmith.screening._parts import Probes, outputs
 from optsmith.screening._probe import Probe
 from optsmith.screening._trajectory import Trajectory, drifting, gaussian
 
@@ -73,9 +73,9 @@ class Screen:
 
     def __call__(self, rule: Rule) -> Screening:
         """Return the result of screening a rule, which is deterministic."""
-        probe, descent_gradients, small_gradients = _probe(self.seed)
+        probes, descent_gradients, small_gradients = _probes(self.seed)
         with np.errstate(all="ignore"):
-            parts = outputs(probe, rule)
+            parts = outputs(probes.fitting(rule), rule)
             codes = fingerprints(*(recorded for recorded, _, _ in parts))
             different = [p for i, p in enumerate(parts) if i == 0 or p is not parts[i - 1]]
             reason = misapplied(rule) or next(
@@ -154,14 +154,17 @@ def _small_steps(rng: random.Random, weights: random.Random) -> Trajectory:
 
 
 @lru_cache(maxsize=8)
-def _probe(seed: int) -> tuple[Probe, Array, Array]:
-    """Return the probe, and the gradients of the two descent tests as rows of norm 1."""
+def _probes(seed: int) -> tuple[Probes, Array, Array]:
+    """Return the probes, and the gradients of the two descent tests as rows of norm 1."""
     # Two generators, so that the gradients are those of studies from before there were weights.
     rng, weights = random.Random(seed), random.Random(f"weights {seed}")  # noqa: S311
     descent, small = _descent(rng, weights), _small_steps(rng, weights)
     rows = [descent.gradients.numpy().reshape(25, 25), small.gradients.numpy()]
     units = [row / np.linalg.norm(row, axis=1, keepdims=True) for row in rows]
-    return Probe([history(), descent, small], seed=0), units[0], units[1]
+    whole = history()
+    histories = (whole, short_history(whole))
+    probes = Probes(*(Probe([one, descent, small], seed=0) for one in histories))
+    return probes, units[0], units[1]
 
 
 def _nan_first(x: float) -> tuple[bool, float]:
@@ -199,7 +202,7 @@ def agree(rule: Rule, other: Rule) -> bool:
     forms with different divisions differ slightly at small gradients. Differences between finite
     and non-finite values, and at exact zeros, count.
     """
-    probe, *_ = _probe(0)
+    probe = _probes(0)[0].fitting(rule, other)
     with np.errstate(all="ignore"):
         pairs = zip(outputs(probe, rule), outputs(probe, other), strict=True)
         return all(_close(one[0], two[0]) for one, two in pairs)

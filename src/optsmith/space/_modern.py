@@ -77,7 +77,12 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
         ("neg", ("neg",), "the two signs cancel", None),
         ("sign", (*_SIGNS, "clip", "unit"), "redundant under sign", None),
         # The child is redundant under the parent.
-        (("log", "sqrt", "abs", "rms"), ("abs", "neg"), "only the size of the operand counts", None),
+        (
+            ("log", "sqrt", "abs", "rms"),
+            ("abs", "neg"),
+            "only the size of the operand counts",
+            None,
+        ),
         (("abs", "relu"), _NEVER_NEGATIVE, "the operand is not negative", None),
         ("clip", ("clip",), "redundant under clip", None),
         ("drop", ("drop",), "one drop with a higher rate does the same", None),
