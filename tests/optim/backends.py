@@ -165,7 +165,7 @@ def by_probe(rule, data):
         # The weights at a step follow from the outputs before, so they are found step by step.
         weights = p.detach().reshape(1, -1).repeat(len(rows), 1)
         for _ in rows:
-            trajectory = Trajectory(rows, taus, rows.shape[1], steps, (shape,), weights)
+            trajectory = Trajectory(rows, taus, rows.shape[1], steps, shape, weights)
             # The probe's masks are those of the first parameter.
             moved = torch.as_tensor(Probe([trajectory], SEED).run(rule)[0])
             weights = p.detach().reshape(1, -1) - LR * moved.cumsum(0).roll(1, 0)

@@ -26,13 +26,9 @@ def on_tensors(
         as_vectors: Whether tensors are vectors instead of matrices.
     """
     function = batched(operator) or _over_copies(operator.name, operator.torch)
-    split = [trajectory.split(x, as_vectors) for x in rows]
-    results = []
-    for stacks in zip(*split, strict=True):
-        shape = stacks[0].shape
-        value = function(*(x.flatten(0, 1) for x in stacks), *operator.values)
-        results.append(value.reshape(shape))
-    return trajectory.join(results)
+    stacks = [trajectory.stacks(x, as_vectors).flatten(0, 1) for x in rows]
+    value: Tensor = function(*stacks, *operator.values)
+    return value.reshape(-1)
 
 
 def over_steps(
@@ -62,18 +58,13 @@ def over_steps(
         if state.scan:
             return _scanned(operator, rows, noise, steps)
         return _stepped(operator.torch, state.update, operator, rows, noise, steps)
-    split = [trajectory.split(x, as_vectors) for x in (*rows, *noise)]
-    results = []
-    for stacks in zip(*split, strict=True):
-        operands, uniforms = stacks[: len(rows)], stacks[len(rows) :]
-        if known:
-            value = known(*operands, steps, *operator.values)
-        else:
-            update = _over_copies(operator.name, state.update, len(state.slots), len(rows))
-            function = _over_copies(operator.name, operator.torch)
-            value = _stepped(function, update, operator, operands, uniforms, steps)
-        results.append(value.reshape(len(steps), *operands[0].shape[1:]))
-    return trajectory.join(results)
+    stacks = [trajectory.stacks(x, as_vectors) for x in rows]
+    if known:
+        return known(*stacks, steps, *operator.values).reshape(-1)
+    uniforms = [trajectory.stacks(u, as_vectors) for u in noise]
+    update = _over_copies(operator.name, state.update, len(state.slots), len(rows))
+    function = _over_copies(operator.name, operator.torch)
+    return _stepped(function, update, operator, stacks, uniforms, steps)
 
 
 def _scanned(

@@ -38,7 +38,7 @@ def batched_over_steps(operator: Operator) -> Callable[..., Tensor] | None:
 
 
 def _orthogonal(x: Tensor) -> Tensor:
-    wide = x.flatten(2) if x.ndim > 2 else x.unsqueeze(1)
+    wide = x.flatten(2) if x.ndim > 2 else x.unsqueeze(1)  # a vector is one row
     is_tall = wide.shape[1] > wide.shape[2]
     wide = wide.mT if is_tall else wide
     wide = wide / (_norm(wide) + 1e-7)

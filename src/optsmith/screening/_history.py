@@ -22,9 +22,9 @@ RECORDED = range(24, STEPS, 25)
 SHORT_START, SHORT_STEPS = 200, 100
 SHORT_RECORDED = range(4, SHORT_STEPS, 10)
 
-# Tensors of each half, for operators of scope "tensor": a wide and a tall matrix whose longer sides
-# differ, so that factors for the shape of a matrix are not constant.
-SHAPES = ((3, 4), (6, 3))
+# Shape of each half as a tensor, for operators of scope "tensor"; tall, so that no factor for the
+# shape of a matrix is 1.
+SHAPE = (6, 5)
 
 # Times that tell decays apart: the ends of a run, only cd near 1, only rd near 0, only rd near 1,
 # and cd below 0.003 (the bound of clip) with ld above.
@@ -59,7 +59,7 @@ def history() -> Trajectory:
             columns.append(_steady(size, signs, rng))
         columns.append([0.0] * STEPS)  # an element without gradient
     gradients = torch.tensor(columns, dtype=torch.float64).T.contiguous()
-    return Trajectory(gradients, _times(STEPS, RECORDED), COLUMNS, RECORDED, SHAPES, _weights())
+    return Trajectory(gradients, _times(STEPS, RECORDED), COLUMNS, RECORDED, SHAPE, _weights())
 
 
 def short_history(whole: Trajectory) -> Trajectory:
@@ -72,7 +72,7 @@ def short_history(whole: Trajectory) -> Trajectory:
     times = _times(SHORT_STEPS, SHORT_RECORDED)
     assert whole.weights is not None  # noqa: S101
     gradients, weights = whole.gradients[part], whole.weights[part]
-    return Trajectory(gradients, times, COLUMNS, SHORT_RECORDED, SHAPES, weights)
+    return Trajectory(gradients, times, COLUMNS, SHORT_RECORDED, SHAPE, weights)
 
 
 def _weights() -> Tensor:

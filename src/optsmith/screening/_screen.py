@@ -140,7 +140,7 @@ def _descent(rng: random.Random, weights: random.Random) -> Trajectory:
     taus = torch.tensor([0.3], dtype=torch.float64)
     gradients = gaussian(rng, 1, 625, 1 / 60)
     values = drifting(weights, 1, 625, WEIGHTS)
-    return Trajectory(gradients, taus, 625, range(1), ((25, 25),), values)
+    return Trajectory(gradients, taus, 625, range(1), (25, 25), values)
 
 
 def _small_steps(rng: random.Random, weights: random.Random) -> Trajectory:
@@ -150,7 +150,7 @@ def _small_steps(rng: random.Random, weights: random.Random) -> Trajectory:
         row[rng.sample(range(150), 50)] = 0.0
     taus = torch.tensor([0.03, 0.27, 0.51, 0.76, 0.98], dtype=torch.float64)
     values = drifting(weights, 5, 150, WEIGHTS)
-    return Trajectory(gradients, taus, 150, range(5), ((10, 15),), values)
+    return Trajectory(gradients, taus, 150, range(5), (10, 15), values)
 
 
 @lru_cache(maxsize=8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -22,8 +21,7 @@ class Trajectory:
         taus: Time of each step, as a fraction of the run.
         period: Columns at this distance have the same random numbers.
         recorded: Steps at which the rule's output is recorded; the others only update state.
-        shapes: Shapes of the tensors that a row is split into; the list is repeated until the row
-            is complete. By default, a row is one vector.
+        shape: Shape of the tensors that each row is split into; by default, a row is one vector.
         weights: Weights in float64, one row per step; None: all 0.
     """
 
@@ -31,7 +29,7 @@ class Trajectory:
     taus: Tensor
     period: int
     recorded: range
-    shapes: tuple[tuple[int, ...], ...] = ()
+    shape: tuple[int, ...] | None = None
     weights: Tensor | None = None
 
     @property
@@ -44,25 +42,15 @@ class Trajectory:
         """Number of elements per step."""
         return self.gradients.shape[1]
 
-    def split(self, rows: Tensor, as_vectors: bool = False) -> list[Tensor]:
-        """Return the tensors of each shape, as stacks of steps times tensors.
+    def stacks(self, rows: Tensor, as_vectors: bool = False) -> Tensor:
+        """Return the tensors of some or all steps, as a stack of steps times tensors.
 
         Args:
-            rows: Values of some or all steps, one row per step.
+            rows: Values, one row per step.
             as_vectors: Whether to return each tensor as a vector.
         """
-        shapes = self.shapes or ((self.columns,),)
-        sizes = [prod(shape) for shape in shapes]
-        groups = torch.split(rows.view(len(rows), -1, sum(sizes)), sizes, 2)
-        return [
-            group if as_vectors else group.reshape(*group.shape[:2], *shape)
-            for group, shape in zip(groups, shapes, strict=True)
-        ]
-
-    def join(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return the values of `split` as one flat vector."""
-        groups = [x.reshape(*x.shape[:2], -1) for x in tensors]
-        return (groups[0] if len(groups) == 1 else torch.cat(groups, 2)).reshape(-1)
+        shape = self.shape or (self.columns,)
+        return rows.view(len(rows), -1, *((prod(shape),) if as_vectors else shape))
 
     def uniform(self, key: int) -> Tensor:
         """Return the uniform numbers of a random stream, in the shape of the gradients."""

@@ -12,23 +12,29 @@ from optsmith.space._space import Space
 
 MAX_DEPTH = 28
 
-_NUMBERS = {"0.01": 0.5, "0.1": 1.0, "0.5": 0.7, "1": 1.0, "2": 0.7, "3": 0.3}
+_NUMBERS = ("0.01", "0.1", "0.5", "1", "2", "3")
 _DECAYS = ("ld", "cd", "rd", "wc", "wu", "lin", "cos")
 _SIGNS = ("sign", "sg", "sm1")
 
-# Probabilities, of all variants of an operator together. Most draws are inputs, so that rules are
-# short; most inputs are gradients; and what today's optimizers are made of is drawn most.
-_SHARES: dict[str, float] = {
-    **{"g": 14.0, "m1": 4.0, "g2": 4.0, "Adam": 1.5, "RMSprop": 0.7, "sg": 0.7, "sm1": 0.7},
-    **{"m2": 0.7, "g3": 0.3, "m3": 0.3, "w": 4.0, "k": 0.4, "fan": 0.8, "aspect": 0.5},
-    **{"ld": 2.0, "cd": 1.5, "rd": 0.2, "wc": 0.4, "wu": 0.8, "lin": 0.8, "cos": 0.8},
-    **_NUMBERS,
-    **{"neg": 0.7, "exp": 0.5, "log": 0.3, "sqrt": 2.5, "abs": 0.7, "sign": 2.5, "relu": 0.5},
-    **{"clip": 0.7, "drop": 0.3, "ema": 6.0, "mom": 3.0, "prev": 0.5},
-    **{"orth": 2.5, "unit": 2.0, "rms": 1.2, "rows": 0.5, "cols": 0.5},
-    **{"add": 5.0, "sub": 3.0, "mul": 7.0, "div": 4.0, "pow": 0.7, "mix": 4.0},
-    **{"max": 0.5, "min": 0.5, "whiten": 1.0, "whitenr": 0.3, "whitenc": 0.3, "hidden": 2.0},
+# Weights, of all variants of an operator together. Most draws are inputs, so that rules are short;
+# most inputs are gradients; and what today's optimizers are made of is drawn most.
+_BY_SHARE: dict[float, str] = {
+    14.0: "g",
+    7.0: "mul",
+    6.0: "ema",
+    5.0: "add",
+    4.0: "m1 g2 w div mix",
+    3.0: "sub mom",
+    2.5: "sqrt sign orth",
+    2.0: "ld unit hidden",
+    1.5: "Adam cd",
+    1.0: "0.1 1 rms",
+    0.7: "RMSprop sg sm1 m2 0.5 2 wu lin cos fan neg abs clip pow whiten",
+    0.5: "0.01 aspect exp relu prev rows cols max min",
+    0.3: "g3 m3 k 3 wc log drop whitenr whitenc",
+    0.2: "rd",
 }
+_SHARES = {name: share for share, names in _BY_SHARE.items() for name in names.split()}
 
 # `clip` bounds what is about 1 in size, such as unit(x); its default, 0.003, fits the paper's Adam.
 # lin and cos from 0 to 1 would be ld and cd.
@@ -102,7 +108,7 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
         ("sign", (*_PER_TENSOR, "exp"), "the sign of a positive number is 1", None),
         ("sqrt", _SIGNS, "the root is 1", None),
         ("clip", (*_PER_TENSOR, *_SIGNS), "clipped to a constant", None),
-        (("exp", "log", "sqrt"), tuple(_NUMBERS), "a number under another name", None),
+        (("exp", "log", "sqrt"), _NUMBERS, "a number under another name", None),
         ("pow", ("1",), "powers of 1 are 1", 0),
         ("rms", ("unit", "rows", "cols", "orth", *_SIGNS), "the root mean square is known", None),
         (("ema", "mom", "prev"), _ONE_NUMBER, "state of what is known without it", None),
