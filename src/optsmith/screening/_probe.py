@@ -17,7 +17,7 @@ from optsmith._threads import one_thread
 from optsmith.rules import Operator, Rule, stream_key, verify
 from optsmith.screening._apply import on_tensors, over_steps
 from optsmith.screening._fingerprint import Array, shape_code
-from optsmith.screening._known import Known
+from optsmith.screening._known_values import Known
 from optsmith.screening._trajectory import Trajectory
 
 
