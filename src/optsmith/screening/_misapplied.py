@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from optsmith.rules import SCALAR_FEEDS, Operator, Rule, is_built_in
+from optsmith.rules import SCALAR_FEEDS, Operator, Rule, for_role, is_built_in
 
 _ONE_NUMBER = frozenset({"rms", "fan", "aspect"})
 """Operators of scope "tensor" whose value is one number per tensor."""
@@ -16,6 +16,12 @@ def misapplied(rule: Rule) -> str:
     """
     if not any(operator.scope == "tensor" for operator in rule.operators):
         return ""
+    return _misapplied(for_role(rule, is_hidden=True)) or _misapplied(
+        for_role(rule, is_hidden=False)
+    )
+
+
+def _misapplied(rule: Rule) -> str:
     found: list[str] = []
 
     def is_number(operator: Operator, operands: list[bool]) -> bool:
