@@ -173,7 +173,7 @@ def test_which_rules_of_the_zoo_it_contains():
 
 def test_it_has_all_modern_operators():
     assert {o.name for o in MODERN} <= {o.name for o in SPACE.operators}
-    assert SPACE.max_depth == 28
+    assert SPACE.max_depth == 30
 
 
 # --- samples --------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The space `modern`: constants, state of any expression, weights, whole tensors and roles.
 
-It contains the optimizers of today as expressions of at most 28 operators: Muon with AdamW for the
+It contains the optimizers of today as expressions of at most 30 operators: Muon with AdamW for the
 other parameters is one of 22. Rules with other constants than those listed belong to it as well.
 """
 
@@ -10,7 +10,7 @@ from optsmith.rules import Operator, find_operator
 from optsmith.space._constraint import Constraint
 from optsmith.space._space import Space
 
-MAX_DEPTH = 28
+MAX_DEPTH = 30
 
 _NUMBERS = ("0.01", "0.1", "0.5", "1", "2", "3")
 _DECAYS = ("ld", "cd", "rd", "wc", "wu", "lin", "cos")
