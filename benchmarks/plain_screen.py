@@ -12,14 +12,15 @@ from torch import Tensor
 from optsmith.rules import Operator, Rule
 from optsmith.screening import Screen, Screening
 from optsmith.screening._fingerprint import Array, fingerprints
-from optsmith.screening._screen import _cosines, _malformed, _probe
+from optsmith.screening._screen import _cosines, _malformed, _probes
 
 
 class Plain:
     """Screens a rule recursively and step by step, with explicit state."""
 
     def __init__(self) -> None:
-        self.probe, *self.units = _probe(0)
+        probes, *self.units = _probes(0)
+        self.probe = probes.elements
         self.settings = Screen()
 
     def __call__(self, rule: Rule) -> Screening:

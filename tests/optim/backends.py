@@ -162,11 +162,15 @@ def by_probe(rule, data):
             continue
         rows = torch.stack([g[i].reshape(-1) for g in data.gradients])
         shape = tuple(p.shape) or (1,)
-        trajectory = Trajectory(rows, taus, rows.shape[1], steps, shape)
-        probe = Probe([trajectory], SEED)
-        # The probe's masks are those of the first parameter.
-        moved = torch.as_tensor(probe.run(rule)[0]).sum(0)
-        results.append(p.detach() - LR * moved.view(p.shape))
+        # The weights at a step follow from the outputs before, so they are found step by step.
+        weights = p.detach().reshape(1, -1).repeat(len(rows), 1)
+        for _ in rows:
+            trajectory = Trajectory(rows, taus, rows.shape[1], steps, shape, weights)
+            # The probe's masks are those of the first parameter.
+            moved = torch.as_tensor(Probe([trajectory], SEED).run(rule)[0])
+            weights = p.detach().reshape(1, -1) - LR * moved.cumsum(0).roll(1, 0)
+            weights[0] = p.detach().reshape(-1)
+        results.append(p.detach() - LR * moved.sum(0).view(p.shape))
     return results
 
 

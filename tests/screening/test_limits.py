@@ -92,3 +92,49 @@ def test_the_screen_refuses_what_exceeds_a_limit():
     assert fast(momentum).ok
     assert Screen(max_state_bytes=8, max_step_cost=1)(adam) == Screen()(adam)
     assert small(adam).fingerprint == Screen()(adam).fingerprint
+
+
+def state(text):
+    return state_bytes_of(Rule.parse(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "slots"),
+    [
+        ("g + 0.1*w", 0),
+        ("ema(g)", 1),
+        ("mom(g) + m1", 1),
+        ("ema(g) + ema(g, 0.99)", 2),
+        ("ema(g)/sqrt(ema(g2, 0.999))", 2),
+        ("prev(ema(g))", 2),
+        ("orth(mom(g))", 1),
+        ("whiten(g, g)", 4),
+        ("whitenr(g, g)", 2),
+        ("hidden(m1, Adam)", 1),
+        ("hidden(Adam, m1)", 2),
+    ],
+)
+def test_state_of_modern_operators(text, slots):
+    """Of a square matrix, a slot of `whiten` is as large as the matrix."""
+    assert state(text) == 4 * slots
+
+
+@pytest.mark.parametrize(
+    ("cheap", "costly"),
+    [
+        ("m1", "ema(g) + ema(g, 0.99)"),
+        ("unit(g)", "orth(g)"),
+        ("whitenr(g, g)", "whiten(g, g)"),
+        ("whiten(g, g, 0.9, 100)", "whiten(g, g, 0.9, 10)"),
+        ("whiten(g, g, 0.9, 10)", "whiten(g, g, 0.9, 1)"),
+        ("hidden(m1, g)", "hidden(g, Adam)"),
+        ("hidden(g, g)", "hidden(orth(g), g)"),
+    ],
+)
+def test_costs_of_modern_operators_are_ordered(cheap, costly):
+    assert cost(cheap) < cost(costly)
+
+
+def test_the_cost_of_a_rule_with_roles_is_the_larger():
+    assert cost("hidden(orth(m1), Adam)") == cost("orth(m1)")
+    assert cost("hidden(g, Adam)") == cost("hidden(Adam, g)") == 1

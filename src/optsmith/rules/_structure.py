@@ -6,6 +6,8 @@ of operators. Signs of coefficients belong to the structure.
 
 from __future__ import annotations
 
+from functools import partial
+
 from optsmith.rules._operator import Operator
 from optsmith.rules._rule import Rule
 
@@ -13,6 +15,8 @@ Terms = dict[tuple[str, ...], float]
 """A sum: the coefficient of each product, which is given by its sorted factors."""
 
 _SIGNS = {"sg": "g", "sm1": "m1"}  # inputs that are signs of other inputs
+_POWERS = ("g2", "g3")  # inputs that are powers of the gradient
+_EITHER_ORDER = ("max", "min")
 
 
 def structure(rule: Rule) -> str:
@@ -20,19 +24,56 @@ def structure(rule: Rule) -> str:
 
     Operands of sums and products are sorted, equal terms are added, and products with a single
     term are expanded, so that `ld*(m1 + 2*g)` and `g*ld + 0.5*m1*ld` have the same structure. Two
-    sums are not multiplied out, and quotients are not cancelled. Variants of one operator in a rule
-    stay different, as in `m1 + m1(0.5)`.
+    sums are not multiplied out, and quotients are not cancelled. `mix(x, y)` is a sum, and `mom(g)`
+    is `m1`. Variants of one operator with the same operands stay different, as in `m1 + m1(0.5)`;
+    parameters that are not tuned belong to the structure.
     """
     variants: dict[str, set[tuple[float, ...]]] = {}
-    for operator in rule.operators:
-        variants.setdefault(_SIGNS.get(operator.name, operator.name), set()).add(operator.values)
+    rule.fold(partial(_pair, variants, collect=True))
+    return _text(rule.fold(partial(_pair, variants, collect=False))[0])
 
-    def terms(operator: Operator, operands: list[Terms]) -> Terms:
-        name = _SIGNS.get(operator.name, operator.name)
-        mark = "'" * sorted(variants[name]).index(operator.values)
-        return _terms(operator, operands, name + mark)
 
-    return _text(rule.fold(terms))
+def _pair(
+    variants: dict[str, set[tuple[float, ...]]],
+    operator: Operator,
+    operands: list[tuple[Terms, Terms]],
+    collect: bool,
+) -> tuple[Terms, Terms]:
+    """Return the terms of a sub-rule, with and without marks of variants.
+
+    Args:
+        variants: The parameter values of operators, by their text without marks.
+        operator: The operator.
+        operands: The terms of its operands.
+        collect: Whether to fill `variants`, or to mark by them.
+    """
+    marked, plain = [one for one, _ in operands], [one for _, one in operands]
+    name = _name(operator, plain)
+    text = _call(name, plain)
+    values = variants.setdefault(text, set())
+    if collect:
+        values.add(operator.values)
+    mark = "'" * sorted(values).index(operator.values)
+    return _terms(operator, marked, name + mark), _terms(operator, plain, name)
+
+
+def _name(operator: Operator, operands: list[Terms]) -> str:
+    """Return the name of an operator, with the parameter values that are not tuned."""
+    if operator.name == "mom" and operands == [{("g",): 1.0}]:
+        return "m1"
+    pairs = zip(operator.parameters, operator.values, strict=True)
+    fixed = [f"{p.name}={value:g}" for p, value in pairs if not p.tuned]
+    return " ".join([_SIGNS.get(operator.name, operator.name), *fixed])
+
+
+def _call(name: str, operands: list[Terms]) -> str:
+    base = name.rstrip("'")
+    if base == "m1":
+        return name
+    texts = list(map(_text, operands))
+    if base in _EITHER_ORDER:
+        texts.sort()
+    return f"{name}({', '.join(texts)})" if operands else name
 
 
 def _text(terms: Terms) -> str:
@@ -44,18 +85,22 @@ def _text(terms: Terms) -> str:
 def _terms(operator: Operator, operands: list[Terms], name: str) -> Terms:
     if operator.feed == "nothing" and not operator.parameters:
         return {(): float(operator.torch())}
-    if name in ("add", "sub"):
-        return _sum(operands[0], _scaled(operands[1], 1.0 if name == "add" else -1.0))
-    if name == "neg":
+    if operator.name in ("add", "sub"):
+        return _sum(operands[0], _scaled(operands[1], 1.0 if operator.name == "add" else -1.0))
+    if operator.name == "mix":
+        (c,) = operator.values
+        return _sum(_scaled(operands[0], c), _scaled(operands[1], 1 - c))
+    if operator.name == "neg":
         return _scaled(operands[0], -1.0)
-    if name == "mul":
+    if operator.name == "mul":
         return _product(*operands)
-    if name == "div":
+    if operator.name == "div":
         return _product(operands[0], _inverse(operands[1]))
+    if operator.name in _POWERS:
+        return {("pow(+g, +1)",): 1.0}
     if operator.name in _SIGNS:
         return {(f"sign(+{name})",): 1.0}
-    arguments = ", ".join(map(_text, operands))
-    return {(f"{name}({arguments})" if operands else name,): 1.0}
+    return {(_call(name, operands),): 1.0}
 
 
 def _sum(one: Terms, other: Terms) -> Terms:

@@ -56,15 +56,25 @@ def _hash(*parts: bytes) -> bytes:
     return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
 
 
-def fingerprints(values: Array) -> tuple[str, str]:
+def fingerprints(*parts: Array) -> tuple[str, str]:
     """Return two codes of a rule's output: of the function, and up to a positive factor.
 
     Args:
-        values: The output, one row per step and one column per element.
+        parts: The outputs for several kinds of parameters, one row per step and one column per
+            element. They are divided by a common factor. A part that equals the part before it
+            changes nothing, so that a rule that treats all parameters alike has the codes of its
+            first part.
     """
-    size = _sizes(values)
-    scale = float(size.max())
-    direction = _hash(quantize(values, scale or 1.0, size))
+    sizes = [_sizes(values) for values in parts]
+    scale = float(max(size.max() for size in sizes))
+    before = quantize(parts[0], scale or 1.0, sizes[0])
+    different = [before]
+    for i in range(1, len(parts)):
+        if parts[i] is not parts[i - 1]:
+            after = quantize(parts[i], scale or 1.0, sizes[i])
+            different += [b"part %d" % i, after] if after != before else []
+            before = after
+    direction = _hash(*different)
     return _hash(direction, b"%.5e" % scale).hex(), direction.hex()
 
 

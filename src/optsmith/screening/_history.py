@@ -8,7 +8,7 @@ import random
 import torch
 from torch import Tensor
 
-from optsmith.screening._trajectory import Trajectory
+from optsmith.screening._trajectory import Trajectory, drifting
 
 RUN_LENGTH = 997
 """Length of the run that the probe's times are taken from; long, so that `rd` varies."""
@@ -17,7 +17,14 @@ RUN_LENGTH = 997
 # first, where m1 = g and m2 = g2.
 STEPS, COLUMNS = 400, 30
 RECORDED = range(24, STEPS, 25)
-SHAPE = (5, 6)  # shape of each half as a tensor, for operators of scope "tensor"
+
+# The part of the history that rules with operators on whole tensors are run on.
+SHORT_START, SHORT_STEPS = 200, 100
+SHORT_RECORDED = range(4, SHORT_STEPS, 10)
+
+# Shape of each half as a tensor, for operators of scope "tensor"; tall, so that no factor for the
+# shape of a matrix is 1.
+SHAPE = (6, 5)
 
 # Times that tell decays apart: the ends of a run, only cd near 1, only rd near 0, only rd near 1,
 # and cd below 0.003 (the bound of clip) with ld above.
@@ -52,7 +59,29 @@ def history() -> Trajectory:
             columns.append(_steady(size, signs, rng))
         columns.append([0.0] * STEPS)  # an element without gradient
     gradients = torch.tensor(columns, dtype=torch.float64).T.contiguous()
-    return Trajectory(gradients, _times(), COLUMNS, RECORDED, SHAPE)
+    return Trajectory(gradients, _times(STEPS, RECORDED), COLUMNS, RECORDED, SHAPE, _weights())
+
+
+def short_history(whole: Trajectory) -> Trajectory:
+    """Return a part of the history, for rules with operators on whole tensors.
+
+    They take several times as long per step as element-wise operators, and tell each other apart
+    by more than rare events. Some columns start with zeros here as well.
+    """
+    part = slice(SHORT_START, SHORT_START + SHORT_STEPS)
+    times = _times(SHORT_STEPS, SHORT_RECORDED)
+    assert whole.weights is not None  # noqa: S101
+    gradients, weights = whole.gradients[part], whole.weights[part]
+    return Trajectory(gradients, times, COLUMNS, SHORT_RECORDED, SHAPE, weights)
+
+
+def _weights() -> Tensor:
+    """Return weights of many magnitudes, the same in both halves."""
+    rng = random.Random(20261116)  # noqa: S311 - must not change: fingerprints are stored
+    sizes = torch.tensor([10 ** rng.uniform(-2, 0.5) for _ in range(COLUMNS)], dtype=torch.float64)
+    weights = drifting(rng, STEPS, COLUMNS, 1.0) * sizes
+    weights[:, rng.randrange(COLUMNS)] = 0.0  # such as a bias
+    return torch.cat([weights, weights], 1)
 
 
 def _magnitude(i: float) -> float:
@@ -105,11 +134,11 @@ def _keep_off_zero(x: float) -> float:
     return math.copysign(max(abs(x), TINY), x)
 
 
-def _times() -> Tensor:
+def _times(steps: int, recorded: range) -> Tensor:
     """Return times in an order that combines all times of a run with new and old states."""
     golden = (math.sqrt(5) - 1) / 2
-    pace = golden / RECORDED.step  # spreads the recorded times evenly
-    times = torch.tensor([(k + 1) * pace % 1 for k in range(STEPS)], dtype=torch.float64)
-    for i, time in zip(range(0, len(RECORDED), 2), SPECIAL_TIMES, strict=False):
-        times[RECORDED[i]] = time
+    pace = golden / recorded.step  # spreads the recorded times evenly
+    times = torch.tensor([(k + 1) * pace % 1 for k in range(steps)], dtype=torch.float64)
+    for i, time in zip(range(0, len(recorded), 2), SPECIAL_TIMES, strict=False):
+        times[recorded[i]] = time
     return times

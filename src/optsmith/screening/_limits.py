@@ -1,6 +1,8 @@
 """Memory and time of a rule's step, counted from its program.
 
-Both are the same on every machine and at every load, so a search with limits can be repeated.
+Both are the same on every machine and at every load, so a search with limits can be repeated. Rules
+with `hidden` have two programs: the state is that of hidden matrices, which are most of a model,
+and the cost is the larger of the two.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from optsmith.optim import Plan, Program
-from optsmith.rules import Rule
+from optsmith.rules import Rule, for_role
 
 SHAPE = (256, 256)
 """Shape of the tensor for which operators on whole tensors are counted."""
@@ -23,22 +25,25 @@ SHAPE = (256, 256)
 _SLOW = {"exp": 1, "log": 4, "sin": 2, "cos": 2, "tanh": 2, "pow": 16, "remainder": 2}
 _RANDOM = 30  # a hash of 64-bit integers
 _FLOP = 1 / 8  # an operation of a matrix product; relatively cheaper on a GPU
+_EIGH = 9  # an eigendecomposition takes as long as this many products, measured on a CPU
 
 
 def state_bytes_of(rule: Rule) -> float:
-    """Return the bytes of optimizer state per parameter in single precision."""
+    """Return the bytes of optimizer state per parameter of a hidden matrix in single precision."""
     like = torch.zeros(SHAPE)
-    return sum(slot.nbytes for slot in Program(rule).init(like)) / like.numel()
+    program = Program(for_role(rule, is_hidden=True))
+    return sum(slot.nbytes for slot in program.init(like)) / like.numel()
 
 
 def step_cost_of(rule: Rule) -> float:
     """Return the time of a step of a rule as a multiple of Adam's, by a model.
 
     The model counts how often a step reads or writes an element of a tensor, since steps of large
-    models are limited by the bandwidth of memory. Slow functions, random numbers and matrix
-    products count as further accesses.
+    models are limited by the bandwidth of memory. Slow functions, random numbers, matrix products
+    and decompositions count as further accesses.
     """
-    return _accesses(rule) / _accesses(_adam())
+    parts = {for_role(rule, is_hidden) for is_hidden in (True, False)}
+    return max(map(_accesses, parts)) / _accesses(_adam())
 
 
 @cache
@@ -70,10 +75,28 @@ def _is_whole_power(instruction: Any, constants: Sequence[Any]) -> bool:
 
 
 def _flops(program: Program) -> float:
-    """Return the floating-point operations of matrix products per element of a tensor."""
+    """Return the floating-point operations of matrix products per element and step.
+
+    Operators with a parameter `every` decompose matrices at the first of so many steps.
+    """
+    every = [
+        dict(zip((p.name for p in o.parameters), o.values, strict=True)).get("every", 1.0)
+        for o in program.rule.operators
+    ]
+    rare = 1 / min([e for e in every if e > 1], default=1.0)
     like = torch.ones(SHAPE)
-    scalars = program.tensors(program.scalars(1, 1, 1), like.dtype)
-    noise = [like] * len(program.code.uniforms)
-    with FlopCounterMode(display=False) as counter:
-        program.apply(like, program.init(like), scalars, noise)
-    return float(counter.get_total_flops() / like.numel())
+    state, counts = program.init(like), []
+    for k in (1, 2):
+        scalars = program.tensors(program.scalars(k, 2, k), like.dtype)
+        noise = [like] * len(program.code.uniforms)
+        with FlopCounterMode(display=False, custom_mapping=_DECOMPOSITIONS) as counter:
+            _, state = program.apply(like, state, scalars, noise, parameter=like)
+        counts.append(counter.get_total_flops() / like.numel())
+    return float(rare * counts[0] + (1 - rare) * counts[1])
+
+
+def _eigh_flops(shape: tuple[int, ...], *_: Any, **__: Any) -> int:
+    return _EIGH * 2 * shape[-1] ** 3
+
+
+_DECOMPOSITIONS = {torch.ops.aten._linalg_eigh: _eigh_flops}

@@ -12,10 +12,12 @@ import torch
 
 from optsmith.rules import Rule
 from optsmith.screening._fingerprint import Array, fingerprints
-from optsmith.screening._history import COLUMNS, history
+from optsmith.screening._history import COLUMNS, history, short_history
 from optsmith.screening._limits import state_bytes_of, step_cost_of
+from optsmith.screening._misapplied import misapplied
+from optsmith.screening._parts import Probes, outputs
 from optsmith.screening._probe import Probe
-from optsmith.screening._trajectory import Trajectory, gaussian
+from optsmith.screening._trajectory import Trajectory, drifting, gaussian
 
 CLOSE = 1e-9
 """Relative difference below which two outputs count as equal."""
@@ -29,7 +31,8 @@ class Screening:
         ok: Whether the rule passed.
         reason: Why it failed; empty if it passed.
         cosine: Mean cosine between update and gradient in the paper's descent test; NaN if the
-            rule failed before the test.
+            rule failed before the test. If the rule treats kinds of parameters differently, the
+            smallest of theirs.
         trajectory_cosine: Smallest cosine over the steps of the trajectory test, or NaN.
         fingerprint: Code of the function.
         scale_fingerprint: Code of the function up to a positive factor.
@@ -70,15 +73,27 @@ class Screen:
 
     def __call__(self, rule: Rule) -> Screening:
         """Return the result of screening a rule, which is deterministic."""
-        probe, descent_gradients, small_gradients = _probe(self.seed)
+        probes, descent_gradients, small_gradients = _probes(self.seed)
         with np.errstate(all="ignore"):
-            recorded, descent, small = probe.run(rule)
-            codes = fingerprints(recorded)
-            reason = _malformed(recorded) or self._exceeds(rule)
+            parts = outputs(probes.fitting(rule), rule)
+            codes = fingerprints(*(recorded for recorded, _, _ in parts))
+            different = [p for i, p in enumerate(parts) if i == 0 or p is not parts[i - 1]]
+            reason = misapplied(rule) or next(
+                (why for recorded, _, _ in different if (why := _malformed(recorded))), ""
+            )
+            reason = reason or self._exceeds(rule)
             if reason:
                 return Screening(False, reason, math.nan, math.nan, *codes)
-            cosine = float(_cosines(descent.reshape(25, 25), descent_gradients).mean())
-            smallest = float(_cosines(small, small_gradients).min())
+            cosine = min(
+                (
+                    float(_cosines(x.reshape(25, 25), descent_gradients).mean())
+                    for _, x, _ in different
+                ),
+                key=_nan_first,
+            )
+            smallest = min(
+                (float(_cosines(x, small_gradients).min()) for _, _, x in different), key=_nan_first
+            )
         reason = self._refuse(cosine, smallest)
         return Screening(not reason, reason, cosine, smallest, *codes)
 
@@ -116,29 +131,44 @@ def screen(
     )(rule)
 
 
-def _descent(rng: random.Random) -> Trajectory:
+WEIGHTS = 0.05
+"""Typical size of the weights of the descent tests, that of a layer with 400 inputs."""
+
+
+def _descent(rng: random.Random, weights: random.Random) -> Trajectory:
     """Return the gradients of the descent test: 25 of dimension 25, at the first step."""
     taus = torch.tensor([0.3], dtype=torch.float64)
-    return Trajectory(gaussian(rng, 1, 625, 1 / 60), taus, 625, range(1), (5, 5))
+    gradients = gaussian(rng, 1, 625, 1 / 60)
+    values = drifting(weights, 1, 625, WEIGHTS)
+    return Trajectory(gradients, taus, 625, range(1), (25, 25), values)
 
 
-def _small_steps(rng: random.Random) -> Trajectory:
+def _small_steps(rng: random.Random, weights: random.Random) -> Trajectory:
     """Return the gradients of the trajectory test: five steps, small, a third exactly 0."""
     gradients = gaussian(rng, 5, 150, 0.003)
     for row in gradients:
         row[rng.sample(range(150), 50)] = 0.0
     taus = torch.tensor([0.03, 0.27, 0.51, 0.76, 0.98], dtype=torch.float64)
-    return Trajectory(gradients, taus, 150, range(5), (10, 15))
+    values = drifting(weights, 5, 150, WEIGHTS)
+    return Trajectory(gradients, taus, 150, range(5), (10, 15), values)
 
 
 @lru_cache(maxsize=8)
-def _probe(seed: int) -> tuple[Probe, Array, Array]:
-    """Return the probe, and the gradients of the two descent tests as rows of norm 1."""
-    rng = random.Random(seed)  # noqa: S311
-    descent, small = _descent(rng), _small_steps(rng)
+def _probes(seed: int) -> tuple[Probes, Array, Array]:
+    """Return the probes, and the gradients of the two descent tests as rows of norm 1."""
+    # Two generators, so that the gradients are those of studies from before there were weights.
+    rng, weights = random.Random(seed), random.Random(f"weights {seed}")  # noqa: S311
+    descent, small = _descent(rng, weights), _small_steps(rng, weights)
     rows = [descent.gradients.numpy().reshape(25, 25), small.gradients.numpy()]
     units = [row / np.linalg.norm(row, axis=1, keepdims=True) for row in rows]
-    return Probe([history(), descent, small], seed=0), units[0], units[1]
+    whole = history()
+    histories = (whole, short_history(whole))
+    probes = Probes(*(Probe([one, descent, small], seed=0) for one in histories))
+    return probes, units[0], units[1]
+
+
+def _nan_first(x: float) -> tuple[bool, float]:
+    return not math.isnan(x), x
 
 
 def _cosines(updates: Array, unit_gradients: Array) -> Array:
@@ -172,9 +202,13 @@ def agree(rule: Rule, other: Rule) -> bool:
     forms with different divisions differ slightly at small gradients. Differences between finite
     and non-finite values, and at exact zeros, count.
     """
-    probe, *_ = _probe(0)
+    probe = _probes(0)[0].fitting(rule, other)
     with np.errstate(all="ignore"):
-        one, two = probe.run(rule)[0], probe.run(other)[0]
-        size = np.maximum(np.abs(one), np.abs(two))
-        same = (np.abs(one - two) <= 1e-2 * size) | (one == two) | (np.isnan(one) & np.isnan(two))
+        pairs = zip(outputs(probe, rule), outputs(probe, other), strict=True)
+        return all(_close(one[0], two[0]) for one, two in pairs)
+
+
+def _close(one: Array, two: Array) -> bool:
+    size = np.maximum(np.abs(one), np.abs(two))
+    same = (np.abs(one - two) <= 1e-2 * size) | (one == two) | (np.isnan(one) & np.isnan(two))
     return bool(same.all())

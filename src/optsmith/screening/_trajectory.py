@@ -1,9 +1,10 @@
-"""Fixed sequences of gradients on which the probe runs rules."""
+"""Fixed sequences of gradients and weights on which the probe runs rules."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from optsmith.rules import uniform
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Gradients of consecutive steps.
+    """Gradients and weights of consecutive steps.
 
     Args:
         gradients: Gradients in float64, one row per step.
@@ -21,6 +22,7 @@ class Trajectory:
         period: Columns at this distance have the same random numbers.
         recorded: Steps at which the rule's output is recorded; the others only update state.
         shape: Shape of the tensors that each row is split into; by default, a row is one vector.
+        weights: Weights in float64, one row per step; None: all 0.
     """
 
     gradients: Tensor
@@ -28,6 +30,7 @@ class Trajectory:
     period: int
     recorded: range
     shape: tuple[int, ...] | None = None
+    weights: Tensor | None = None
 
     @property
     def steps(self) -> int:
@@ -35,15 +38,23 @@ class Trajectory:
         return self.gradients.shape[0]
 
     @property
-    def tensors(self) -> tuple[int, ...]:
-        """Number of tensors per step, followed by their shape."""
-        columns = self.gradients.shape[1]
-        shape = self.shape or (columns,)
-        return (columns // torch.Size(shape).numel(), *shape)
+    def columns(self) -> int:
+        """Number of elements per step."""
+        return self.gradients.shape[1]
+
+    def stacks(self, rows: Tensor, as_vectors: bool = False) -> Tensor:
+        """Return the tensors of some or all steps, as a stack of steps times tensors.
+
+        Args:
+            rows: Values, one row per step.
+            as_vectors: Whether to return each tensor as a vector.
+        """
+        shape = self.shape or (self.columns,)
+        return rows.view(len(rows), -1, *((prod(shape),) if as_vectors else shape))
 
     def uniform(self, key: int) -> Tensor:
         """Return the uniform numbers of a random stream, in the shape of the gradients."""
-        elements = torch.arange(self.gradients.shape[1]) % self.period
+        elements = torch.arange(self.columns) % self.period
         return torch.stack([uniform(key, k + 1, elements) for k in range(self.steps)])
 
     def marks(self) -> Tensor:
@@ -57,3 +68,10 @@ def gaussian(rng: random.Random, steps: int, elements: int, scale: float = 1.0) 
     """Return normal numbers that do not depend on the versions of libraries."""
     values = [[rng.gauss(0.0, scale) for _ in range(elements)] for _ in range(steps)]
     return torch.tensor(values, dtype=torch.float64)
+
+
+def drifting(rng: random.Random, steps: int, elements: int, scale: float) -> Tensor:
+    """Return weights that change by about a hundredth of themselves per step."""
+    start = gaussian(rng, 1, elements, scale)
+    moves = gaussian(rng, steps, elements, 0.01) * start.abs()
+    return start + moves.cumsum(0)

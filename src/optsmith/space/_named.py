@@ -5,6 +5,7 @@ from __future__ import annotations
 from optsmith._registry import Registry
 from optsmith.rules import PAPER
 from optsmith.space._constraint import PAPER_CONSTRAINTS
+from optsmith.space._modern import MODERN_SPACE
 from optsmith.space._space import Space
 
 spaces: Registry[Space] = Registry("space")
@@ -16,3 +17,5 @@ spaces.add(
     "convnet",
     Space([o for o in PAPER if o.name not in _NOT_CONVNET], PAPER_CONSTRAINTS, name="convnet"),
 )
+
+spaces.add("modern", MODERN_SPACE)

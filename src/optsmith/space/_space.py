@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from itertools import accumulate
+from typing import Any, Protocol
 
 from optsmith._errors import SpaceError
-from optsmith.rules import HOLE, Operator, Rule, to_text
+from optsmith.rules import HOLE, Operator, Rule, is_number, to_text
 from optsmith.space._constraint import Constraint
+from optsmith.space._slot import Choice, Slot, least, measure
 
 
 class Random(Protocol):
@@ -45,36 +49,6 @@ class Partial:
         return to_text((*self.operators, *[HOLE] * self.open))
 
 
-class _Slot:
-    """A slot of a rule: the operators allowed there, with the slots that each of them opens."""
-
-    __slots__ = ("choices", "least")
-
-    def __init__(self) -> None:
-        self.choices: list[_Choice] = []
-        self.least = math.inf  # length of the shortest sub-rule allowed here
-
-
-class _Choice(NamedTuple):
-    operator: Operator
-    opens: tuple[_Slot, ...]  # last operand first, in the order in which they are pushed on a stack
-
-
-def _measure(slots: list[_Slot]) -> None:
-    """Set the least length of every slot by iterating from infinity to a fixed point."""
-    changed = True
-    while changed:
-        changed = False
-        for slot in slots:
-            least = min((1 + _least(c.opens) for c in slot.choices), default=math.inf)
-            changed |= least < slot.least
-            slot.least = least
-
-
-def _least(slots: Iterable[_Slot]) -> float:
-    return sum(slot.least for slot in slots)
-
-
 class Space:
     """The super-tree: every rule of at most `max_depth` operators that obeys the constraints.
 
@@ -86,6 +60,11 @@ class Space:
         constraints: Forbidden pairs of operator and operand.
         max_depth: Maximum number of operators of a rule.
         name: Name of the space in messages and records.
+        weights: Relative probability with which each operator is drawn, by name (or number, as
+            text), which includes every variant; 1 for those not listed. Without weights, operators
+            are drawn uniformly.
+        free_constants: Whether rules may have other numbers and other parameter values than the
+            listed operators. They then belong to the space, but are neither drawn nor counted.
     """
 
     def __init__(
@@ -94,11 +73,16 @@ class Space:
         constraints: Iterable[Constraint] = (),
         max_depth: int = 10,
         name: str = "custom",
+        weights: Mapping[str, float] | None = None,
+        free_constants: bool = False,
     ) -> None:
         self.operators = tuple(operators)
         self.constraints = tuple(constraints)
         self.max_depth = max_depth
         self.name = name
+        self.weights = dict(weights or {})
+        self.free_constants = free_constants
+        self._listed = frozenset(self.operators)
         self._check()
         self._root = self._slots()
         self._count = cache(self._count_at)
@@ -111,21 +95,31 @@ class Space:
             raise SpaceError(f"the operator {twice} is in the space twice")
         if not any(operator.arity == 0 for operator in self.operators):
             raise SpaceError("a space needs at least one input (an operator of arity 0)")
+        names = {operator.name for operator in self.operators}
+        for name, weight in self.weights.items():
+            if name not in names:
+                raise SpaceError(f"there is a weight for {name}, which is not in the space")
+            if not (math.isfinite(weight) and weight > 0):
+                raise SpaceError(f"the weight of {name} must be positive, not {weight}")
 
-    def _slots(self) -> _Slot:
-        root = _Slot()
-        below = {o: tuple(_Slot() for _ in range(o.arity)) for o in self.operators}
-        places: list[tuple[str | None, int, _Slot]] = [(None, 0, root)]
-        places += [(o.name, i, slot) for o in self.operators for i, slot in enumerate(below[o])]
+    def _slots(self) -> Slot:
+        # Constraints name operators, so all variants of one have the same slots.
+        root = Slot()
+        below = {o.name: tuple(Slot() for _ in range(o.arity)) for o in self.operators}
+        places: list[tuple[str | None, int, Slot]] = [(None, 0, root)]
+        places += [(name, i, slot) for name in below for i, slot in enumerate(below[name])]
         for parent, i, slot in places:
             slot.choices += [
-                _Choice(o, below[o][::-1])
+                Choice(o, below[o.name][::-1])
                 for o in self.operators
                 if not any(c.forbids(parent, i, o.name) for c in self.constraints)
             ]
             if not slot.choices:
                 raise SpaceError(f"the constraints forbid every operand of {parent}")
-        _measure([slot for _, _, slot in places])
+            if self.weights:
+                weights = (self.weights.get(c.operator.name, 1.0) for c in slot.choices)
+                slot.upto = list(accumulate(weights))
+        measure([slot for _, _, slot in places])
         if root.least > self.max_depth:
             raise SpaceError(f"the constraints allow no rule of at most {self.max_depth} operators")
         return root
@@ -135,7 +129,7 @@ class Space:
         """The empty rule."""
         return Partial()
 
-    def _open(self, operators: Iterable[Operator]) -> list[_Slot]:
+    def _open(self, operators: Iterable[Operator]) -> list[Slot]:
         """Return the open slots after `operators`; the slot to fill next is the last item.
 
         Raises:
@@ -147,19 +141,31 @@ class Space:
             if not stack:
                 raise SpaceError(f"{operator} follows a complete rule")
             slot = stack.pop()
-            choice = next((c for c in slot.choices if c.operator == operator), None)
+            choice = self._choice(slot, operator)
             if choice is None:
                 raise SpaceError(self._complain(operator))
             stack.extend(choice.opens)
             used += 1
-        if used + _least(stack) > self.max_depth:
+        if used + least(stack) > self.max_depth:
             raise SpaceError(
                 f"needs more than {self.max_depth} operators, the maximum of the space {self.name}"
             )
         return stack
 
+    def _choice(self, slot: Slot, operator: Operator) -> Choice | None:
+        """Return the choice of an operator in a slot; None if it is not allowed there."""
+        if operator in self._listed:  # a listed number may be forbidden where others are not
+            return next((c for c in slot.choices if c.operator == operator), None)
+        return next((c for c in slot.choices if self._is_variant(c.operator, operator)), None)
+
+    def _is_variant(self, listed: Operator, operator: Operator) -> bool:
+        """Return whether an operator that is not listed differs from a listed one in constants."""
+        if not self.free_constants:
+            return False
+        return listed.name == operator.name or (is_number(listed) and is_number(operator))
+
     def _complain(self, operator: Operator) -> str:
-        if operator not in self.operators:
+        if not any(o == operator or self._is_variant(o, operator) for o in self.operators):
             return f"{operator} is not an operator of the space {self.name}"
         return f"the constraints of the space {self.name} forbid {operator} in this position"
 
@@ -181,26 +187,31 @@ class Space:
         if not stack:
             return ()
         *others, slot = stack
-        room = self.max_depth - len(partial.operators) - 1 - _least(others)
+        room = self.max_depth - len(partial.operators) - 1 - least(others)
         return tuple(
             Partial((*partial.operators, choice.operator))
             for choice in slot.choices
-            if _least(choice.opens) <= room
+            if least(choice.opens) <= room
         )
 
     def unroll(self, partial: Partial, rng: Random) -> Rule:
         """Return a random completion of `partial`.
 
-        Operators are drawn uniformly from those allowed. A draw that is not complete after
-        `max_depth` operators is discarded and repeated. Only `rng.random()` is called.
+        Operators are drawn from those allowed, uniformly or by their weights. A draw that is not
+        complete after `max_depth` operators is discarded and repeated. Only `rng.random()` is
+        called.
         """
         start = self._open(partial.operators)
         depth, draw = self.max_depth, rng.random
         while True:
             operators, stack = list(partial.operators), start.copy()
             while stack and len(operators) < depth:
-                choices = stack.pop().choices
-                operator, opens = choices[int(draw() * len(choices))]
+                slot = stack.pop()
+                choices, upto = slot.choices, slot.upto
+                if upto:
+                    operator, opens = choices[bisect_right(upto, draw() * upto[-1])]
+                else:
+                    operator, opens = choices[int(draw() * len(choices))]
                 operators.append(operator)
                 stack.extend(opens)
             if not stack:
@@ -214,16 +225,16 @@ class Space:
         """Return the exact number of rules of exactly `length` operators."""
         return self._count(self._root, length) if 1 <= length <= self.max_depth else 0
 
-    def _count_at(self, slot: _Slot, length: int) -> int:
+    def _count_at(self, slot: Slot, length: int) -> int:
         total = 0
-        for operator, opens in slot.choices:
-            if operator.arity == 0:
-                total += length == 1
-            elif operator.arity == 1:
-                total += self._count(opens[0], length - 1) if length > 1 else 0
+        for opens, variants in Counter(choice.opens for choice in slot.choices).items():
+            if not opens:
+                total += variants * (length == 1)
+            elif len(opens) == 1:
+                total += variants * self._count(opens[0], length - 1) if length > 1 else 0
             else:
                 right, left = opens
-                total += sum(
+                total += variants * sum(
                     self._count(left, n) * self._count(right, length - 1 - n)
                     for n in range(1, length - 1)
                 )
@@ -235,7 +246,7 @@ class Space:
             for operators in self._enumerate_at(self._root, length):
                 yield Rule(operators)
 
-    def _enumerate_at(self, slot: _Slot, length: int) -> Iterator[tuple[Operator, ...]]:
+    def _enumerate_at(self, slot: Slot, length: int) -> Iterator[tuple[Operator, ...]]:
         for operator, opens in slot.choices:
             if operator.arity == 0:
                 if length == 1:
@@ -252,7 +263,8 @@ class Space:
                             yield (operator, *first, *second)
 
     def __reduce__(self) -> tuple[type[Space], tuple[Any, ...]]:
-        return Space, (self.operators, self.constraints, self.max_depth, self.name)
+        parts = (self.operators, self.constraints, self.max_depth, self.name)
+        return Space, (*parts, self.weights, self.free_constants)
 
     def __repr__(self) -> str:
         return f"<Space {self.name}: {len(self.operators)} operators, depth {self.max_depth}>"
