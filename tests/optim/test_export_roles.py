@@ -186,3 +186,11 @@ def test_the_file_reads_well():
     assert "    left, right, left_root, right_root = whiten_update(g, momentum, " in whitened
     lines = [line for line in text.splitlines() if "hidden(0.2" not in line]
     assert max(map(len, lines)) <= 100
+
+
+def test_sharded_parameters_are_refused_for_whole_tensors(load):
+    flat = nn.Parameter(torch.ones(4))
+    flat._is_flat_param = True  # as set by FSDP
+    load("m1 + prev(w)").Exported([flat], lr=0.1)
+    with pytest.raises(ValueError, match="parameters must not be sharded"):
+        load("orth(g)").Exported([flat], lr=0.1)
