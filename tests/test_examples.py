@@ -35,7 +35,7 @@ LAST_LINES = {
     PLAIN: r"mnist1 .*test accuracy 9\d\.\d%.*\ntorch Adam .*test accuracy 9\d\.\d%",
     HUGGING_FACE: r"accuracy \d+\.\d% -> (9\d|100)\.\d%\n(.*\n)*.*the same weights",
     LIGHTNING: r"test accuracy 9\d\.\d%\n.*the same weights",
-    MODERN: r"the rule: +accuracy 9\d\.\d%\nthe exported file: +accuracy 9\d\.\d%",
+    MODERN: r"the rule: +accuracy (9\d|100)\.\d%\nthe exported file: +accuracy (9\d|100)\.\d%",
     ROBUST: r"APGD +\d+\.\d% misclassified",
 }
 SHORTER = {

@@ -10,11 +10,12 @@ from optsmith._errors import OptimizerError
 from optsmith._version import __version__
 from optsmith._zoo import zoo
 from optsmith.optim._export_roles import roles_source
+from optsmith.optim._fragments import assigned
 from optsmith.optim._fused import BUCKET
 from optsmith.optim._helpers import Helpers
 from optsmith.optim._program import Program
 from optsmith.optim._roles import ROLES
-from optsmith.optim._source import SourceCode, assigned
+from optsmith.optim._source import SourceCode
 from optsmith.optim._template import defaults, fill, make_source
 from optsmith.rules import Rule, depends_on_role, for_role, noise_source
 

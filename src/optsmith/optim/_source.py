@@ -7,24 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 from optsmith.optim._code import Instruction, Value
+from optsmith.optim._fragments import (
+    COMPARE,
+    COMPARISONS,
+    INFIX,
+    OF_ITS_SHAPE,
+    RESERVED,
+    TAKES_TENSORS,
+    Fragment,
+    as_tensor,
+    assigned,
+    enclosed,
+    literal,
+)
 from optsmith.optim._helpers import Helpers
 from optsmith.optim._program import Program
-from optsmith.rules import ATOM, POWER, PREFIX, PRODUCT, SUM, Whole, WholeState, zeros
-
-_COMPARE = 0
-_INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
-_INFIX |= {"remainder": ("%", PRODUCT), "pow": ("**", POWER)}
-_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_TAKES_TENSORS = {"maximum", "minimum", "fmax", "fmin", "lerp", "atan2", "hypot"}
-"""Methods whose first argument must be a tensor."""
-_RESERVED = {"g", "w", "tau", "k", "torch", "math", "state", "scalars", "uniforms", "like"}
-_OF_ITS_SHAPE = {"orth", "unit", "rows", "cols", "whiten", "whitenr", "whitenc"}
-"""Operators on whole tensors whose result is never one number."""
+from optsmith.rules import ATOM, POWER, PREFIX, SUM, Whole, WholeState, zeros
 
 _LONGEST = 72  # characters of an expression that is inlined
-
-Fragment = tuple[str, int]
-"""Source of an expression, and its precedence."""
 
 
 class SourceCode:
@@ -51,7 +51,7 @@ class SourceCode:
         self._boolean: set[Value] = set()
         self._literals: set[Value] = set()
         self._inlined: dict[Value, set[Value]] = {}  # what the text of a value reads
-        self._names: set[str] = {*_RESERVED, *self._add_helpers()}
+        self._names: set[str] = {*RESERVED, *self._add_helpers()}
         self._uses = self._count_uses()
         self.inits = [self._init(slot.init) for slot in self.code.slots]
         self.slots = [self._name(slot.name.replace(".", "_")) for slot in self.code.slots]
@@ -91,7 +91,7 @@ class SourceCode:
         instructions = {i.out: i for i in self.code.scalars if known[i.out.index] is not None}
         for value in (*self.code.constants, *instructions):
             self._literals.add(value)
-            self._text[value] = self._literal(float(known[value.index]))
+            self._text[value] = literal(float(known[value.index]))
             instruction = instructions.get(value)
             if instruction and instruction.name in ("neg", "add", "sub", "mul"):
                 text, binds = self._expression(instruction)
@@ -187,36 +187,36 @@ class SourceCode:
 
     def _expression(self, instruction: Instruction) -> Fragment:
         name, args = instruction.name, instruction.args
-        if name in _COMPARISONS:
+        if name in COMPARISONS:
             self._boolean.add(instruction.out)
-            sides = [self._enclose(self._argument(a), SUM) for a in args]
-            return f"{sides[0]} {_COMPARISONS[name]} {sides[1]}", _COMPARE
+            sides = [enclosed(self._argument(a), SUM) for a in args]
+            return f"{sides[0]} {COMPARISONS[name]} {sides[1]}", COMPARE
         if name == "where":
             return self._where(instruction)
         parts = [self._argument(a) for a in args]
         if name == "getitem":
-            return f"{self._enclose(parts[0], ATOM)}[{parts[1][0]}]", ATOM
+            return f"{enclosed(parts[0], ATOM)}[{parts[1][0]}]", ATOM
         if name == "neg":
-            return f"-{self._enclose(parts[0], PREFIX)}", PREFIX
+            return f"-{enclosed(parts[0], PREFIX)}", PREFIX
         if name == "add" and parts[0][0].startswith("-") and parts[0][1] == PREFIX:
-            return f"{self._enclose(parts[1], SUM)} - {parts[0][0][1:]}", SUM
-        if name in _INFIX:
-            sign, binds = _INFIX[name]
-            left = self._enclose(parts[0], ATOM if binds == POWER else binds)
-            return f"{left} {sign} {self._enclose(parts[1], binds + 1)}", binds
+            return f"{enclosed(parts[1], SUM)} - {parts[0][0][1:]}", SUM
+        if name in INFIX:
+            sign, binds = INFIX[name]
+            left = enclosed(parts[0], ATOM if binds == POWER else binds)
+            return f"{left} {sign} {enclosed(parts[1], binds + 1)}", binds
         named = [f"{n}={self._argument(a)[0]}" for n, a in instruction.kwargs]
         function = instruction.function
         if name == "call":
             if isinstance(function, Whole | WholeState):
                 parts = [self._plain(a, part) for a, part in zip(args, parts, strict=True)]
             text = f"{self._helper(function)}({', '.join([p[0] for p in parts] + named)})"
-            may_be_number = isinstance(function, Whole) and function.name not in _OF_ITS_SHAPE
+            may_be_number = isinstance(function, Whole) and function.name not in OF_ITS_SHAPE
             return text + (".expand_as(g)" if may_be_number else ""), ATOM
-        for i in range(2 if name in _TAKES_TENSORS else 1):
+        for i in range(2 if name in TAKES_TENSORS else 1):
             if self._is_literal(args[i]):
-                parts[i] = self._tensor(parts[i], instruction.out.is_scalar)
+                parts[i] = as_tensor(parts[i], instruction.out.is_scalar)
         inside = ", ".join([p[0] for p in parts[1:]] + named)
-        return f"{self._enclose(parts[0], ATOM)}.{name}({inside})", ATOM
+        return f"{enclosed(parts[0], ATOM)}.{name}({inside})", ATOM
 
     def _plain(self, a: Any, part: Fragment) -> Fragment:
         """Return an argument of a function of whole tensors, with scalars as Python numbers."""
@@ -227,39 +227,20 @@ class SourceCode:
         parts = [self._argument(a, as_is=True) for a in instruction.args]
         if all(map(self._is_literal, instruction.args[1:])):
             # torch would give whole numbers or single precision.
-            parts[1] = self._tensor(parts[1], instruction.out.is_scalar)
+            parts[1] = as_tensor(parts[1], instruction.out.is_scalar)
         return f"torch.where({', '.join(text for text, _ in parts)})", ATOM
 
     def _argument(self, a: Any, as_is: bool = False) -> Fragment:
         if not isinstance(a, Value):
-            return self._literal(float(a)) if isinstance(a, int | float) else (repr(a), ATOM)
+            return literal(float(a)) if isinstance(a, int | float) else (repr(a), ATOM)
         if a in self._boolean and not as_is:
             # torch would convert a boolean next to a number to float32.
             wide = "double()" if a.is_scalar else "to(g.dtype)"
-            return f"{self._enclose(self._text[a], ATOM)}.{wide}", ATOM
+            return f"{enclosed(self._text[a], ATOM)}.{wide}", ATOM
         return self._text[a]
 
     def _is_literal(self, a: Any) -> bool:
         return a in self._literals if isinstance(a, Value) else isinstance(a, int | float)
-
-    @staticmethod
-    def _tensor(fragment: Fragment, is_scalar: bool) -> Fragment:
-        """Return a number as a tensor."""
-        if is_scalar:
-            return f"torch.tensor({fragment[0]}, dtype=torch.float64)", ATOM
-        return f"g.new_tensor({fragment[0]})", ATOM
-
-    @staticmethod
-    def _literal(number: float) -> Fragment:
-        text = repr(int(number)) if number.is_integer() and abs(number) < 1e6 else repr(number)
-        if text.lstrip("-") in ("inf", "nan"):
-            return f'float("{text}")', ATOM
-        return text, PREFIX if text.startswith("-") else ATOM
-
-    @staticmethod
-    def _enclose(fragment: Fragment, at_least: int) -> str:
-        text, binds = fragment
-        return text if binds >= at_least else f"({text})"
 
     def _init(self, init: Callable[..., Any]) -> str:
         """Return the expression for the initial value of a slot."""
@@ -274,11 +255,6 @@ class SourceCode:
         if isinstance(function, Whole):
             return self.helpers.add(function.function, returns_tensor=True)
         return self.helpers.add(function.update if isinstance(function, WholeState) else function)
-
-
-def assigned(names: list[str]) -> str:
-    """Return the left side of an assignment that unpacks a tuple."""
-    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
 
 
 def _is_torchs(function: Callable[..., Any]) -> bool:

@@ -115,7 +115,8 @@ class Writer:
         number_part, rest = e.as_coeff_Mul()
         if number_part < 0:
             return (operators["neg"], *self.write(-e))
-        above, below = [], []
+        above: list[Prefix] = []
+        below: list[Prefix] = []
         if _is_decimal(number_part) and rest != 1:
             above.append((number(float(number_part)),))
             number_part = sympy.Integer(1)
@@ -151,7 +152,7 @@ class Writer:
 
 def _is_decimal(e: sympy.Rational) -> bool:
     """Return whether a fraction is shorter as a decimal: 3/100 and 1/5, but not 1/4."""
-    return e.q != 1 and 10**6 % e.q == 0 and (e.p != 1 or e.q % 5 == 0)
+    return bool(e.q != 1 and 10**6 % e.q == 0 and (e.p != 1 or e.q % 5 == 0))
 
 
 def simplest(request: list[list[Any]]) -> Rule:
