@@ -35,6 +35,7 @@ examples: .venv/.installed
 	@echo "installing the libraries of the examples into .venv…" >&2
 	@$(PIP) --editable '.[huggingface,lightning]'
 	$(BIN)/python examples/plain_pytorch.py
+	$(BIN)/python examples/modern_rule.py
 	$(BIN)/python examples/huggingface_trainer.py
 	$(BIN)/python examples/lightning_module.py
 	$(BIN)/python examples/your_module.py

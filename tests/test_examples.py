@@ -21,7 +21,7 @@ ENVIRONMENT = {
 }
 
 PLAIN, HUGGING_FACE, LIGHTNING = "plain_pytorch", "huggingface_trainer", "lightning_module"
-ROBUST = "train_robust"
+ROBUST, MODERN = "train_robust", "modern_rule"
 SEARCHES = {"your_module": "tumours", "your_loop": "picture"}
 OBSERVER = "observer"
 PACKAGES = {
@@ -29,11 +29,13 @@ PACKAGES = {
     HUGGING_FACE: ["transformers", "accelerate"],
     LIGHTNING: ["lightning", "sklearn"],
     ROBUST: ["sklearn"],
+    MODERN: [],
 }
 LAST_LINES = {
     PLAIN: r"mnist1 .*test accuracy 9\d\.\d%.*\ntorch Adam .*test accuracy 9\d\.\d%",
     HUGGING_FACE: r"accuracy \d+\.\d% -> (9\d|100)\.\d%\n(.*\n)*.*the same weights",
     LIGHTNING: r"test accuracy 9\d\.\d%\n.*the same weights",
+    MODERN: r"the rule: +accuracy (9\d|100)\.\d%\nthe exported file: +accuracy (9\d|100)\.\d%",
     ROBUST: r"APGD +\d+\.\d% misclassified",
 }
 SHORTER = {

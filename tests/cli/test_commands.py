@@ -45,6 +45,33 @@ def test_show_json_is_the_same_facts_for_machines():
     assert facts["screening"]["fingerprint"] == screening.fingerprint
 
 
+BY_ROLE = "ld*hidden(0.2*fan*orth(mom(g, 0.95)), ema(g)/sqrt(ema(g^2, 0.99))) + 0.1*w"
+
+
+def test_show_lists_state_and_operations_by_role():
+    lines = [" ".join(line.split()) for line in run("show", BY_ROLE).stdout.splitlines()]
+    for line in (
+        "state hidden: momentum: 4 bytes per parameter",
+        "others: average, average.2: 8 bytes per parameter",
+        "operations hidden: 7 per element and step: 5 mul, 2 add; on whole tensors: orth, fan",
+    ):
+        assert line in lines
+    facts = json.loads(run("show", BY_ROLE, "--json").stdout)
+    assert set(facts["roles"]) == {"hidden", "others"}
+    assert facts["roles"]["others"]["rule"] == "ld*(ema(g)/sqrt(|ema(g^2, 0.99)|)) + 0.1*w"
+    assert facts["roles"]["hidden"]["tensor_operations"] == {"orth": 1, "fan": 1}
+    assert facts["needs_total_steps"]
+    assert facts["step_cost"] > 1
+
+
+def test_show_counts_the_state_of_whole_tensors():
+    facts = json.loads(run("show", "whiten(m1, g) + prev(g)", "--json").stdout)
+    assert facts["state"]["bytes_per_parameter"] == 24  # of a square matrix
+    assert set(facts["state"]["slots"]) >= {"left", "right", "momentum", "previous"}
+    assert facts["tensor_operations"] == {"whiten": 1}
+    assert facts["roles"] == {}
+
+
 def test_show_json_of_a_refused_rule_has_no_nan():
     facts = json.loads(run("show", "ld", "--json").stdout, parse_constant=pytest.fail)
     assert facts["screening"]["reason"] == "does not depend on the gradient"
@@ -89,6 +116,9 @@ def test_help_without_torch(arguments):
         (("show", ""), "empty"),
         (("show", "g\u2212m1"), 'did you mean "-"?'),
         (("show", "g\nm1 zzz"), "missing before"),
+        (("show", "orth(ld)"), "orth needs a tensor"),
+        (("show", "hidden(g, unit(2))"), "unit needs a tensor"),
+        (("show", "ema(g, 1)"), "beta of ema must be a number from 0 to below 1"),
         (("show",), "RULE"),
         (("show", "g", "m1"), "unexpected extra argument"),
         (("show", "-m1"), "Put -- before a rule"),
@@ -147,7 +177,7 @@ def test_rules_may_use_operators_that_the_file_of_the_task_registers(tmp_path):
         "import torch, optsmith\n"
         "from torch import nn\n"
         "optsmith.operators.register(optsmith.Operator(\n"
-        "    'unit', 1, torch=lambda x: x / (x.norm() + 1e-12), scope='tensor'))\n"
+        "    'direction', 1, torch=lambda x: x / (x.norm() + 1e-12), scope='tensor'))\n"
         "x = torch.linspace(-1, 1, 64).view(-1, 1)\n"
         "task = optsmith.Task.from_module(lambda: nn.Linear(1, 1), (x, 2*x),\n"
         "    nn.functional.mse_loss, steps=20, batch_size=16)\n"
@@ -155,7 +185,7 @@ def test_rules_may_use_operators_that_the_file_of_the_task_registers(tmp_path):
     command = (
         "evaluate",
         f"{tmp_path}/mine.py:task",
-        "unit(m1)",
+        "direction(m1)",
         "torch:muon",
         "--preset",
         "smoke",
@@ -165,6 +195,6 @@ def test_rules_may_use_operators_that_the_file_of_the_task_registers(tmp_path):
         assert result.returncode == 0, result.stderr
         rows = json.loads(result.stdout)["rows"]
         assert {row["recipe"]: row["status"] for row in rows} == {
-            "unit(m1)": "ok",
+            "direction(m1)": "ok",
             "torch:muon": "ok",
         }

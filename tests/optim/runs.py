@@ -5,12 +5,19 @@ from __future__ import annotations
 import torch
 
 from optsmith import Rule, RuleOptimizer, zoo
+from optsmith.rules import depends_on_role
 
 SHAPES = ((), (1,), (3, 4), (5,))
 STEPS = 50
 REPRESENTATIVES = ("sgd", "momentum", "adam", "products1", "conv2", "citeseer")
 """Representatives of the rules: without state, with one slot, with two slots, with a decay, with a
 power, with `drop` and a division."""
+
+ELEMENT = "ld*ema(g, 0.8)/sqrt(ema(g^2, 0.95)) + 0.1*prev(g) + 0.001*w"
+TENSOR = "fan*orth(mix(g, mom(g), 0.3))/k^0.5 + rms(w)*unit(g) + whiten(drop(g), g, 0.9, 2)"
+BY_ROLE = "cos(0, 1, 0.5)*hidden(0.2*fan*orth(mom(g)), ema(g)/sqrt(ema(g^2))) + 0.001*w"
+MODERN = (ELEMENT, TENSOR, BY_ROLE)
+"""Representatives of the space `modern`: state of expressions and weights, whole tensors, roles."""
 
 
 def normal(*shape, seed=0, dtype=torch.float64):
@@ -36,7 +43,19 @@ def gradient(p, i, t, scale=1.0):
 
 def optimizer(params, name, lr=0.01, total_steps=STEPS, **settings):
     rule = zoo[name].rule if name in zoo else Rule.parse(name)
+    if depends_on_role(rule) and not isinstance(params, torch.nn.Module):
+        params = with_a_role(params)
     return RuleOptimizer(params, rule, lr, total_steps, **settings)
+
+
+def with_a_role(params):
+    """Return parameters or groups as groups with a role: groups of matrices are hidden."""
+    groups = [p if isinstance(p, dict) else {"params": [p]} for p in params]
+    is_hidden = [all(p.ndim > 1 for p in group["params"]) for group in groups]
+    return [
+        {**group, "role": "hidden" if hidden else "vector"}
+        for group, hidden in zip(groups, is_hidden, strict=True)
+    ]
 
 
 def run(opt, steps, params=None):

@@ -237,6 +237,14 @@ def test_sharded_parameters_are_refused_for_whole_tensors(tmp_path):
         same = torch.nn.Parameter(distribute_tensor(torch.ones(4, 2), mesh, [Replicate()]))
         with pytest.raises(OptimizerError, match="sharded over processes"):
             RuleOptimizer([parts], "own_unit(g)", LR)
+        for text in ("orth(g)", "fan*g", "whiten(m1, g)", "rms(w)*g", "unit(g)", "rows(g)"):
+            with pytest.raises(OptimizerError, match="sharded over processes"):
+                RuleOptimizer([parts], text, LR)
+        by_role = "hidden(orth(g), ema(g))"
+        with pytest.raises(OptimizerError, match="orth needs whole tensors"):
+            RuleOptimizer([{"params": [parts], "role": "hidden"}], by_role, LR)
+        RuleOptimizer([{"params": [parts], "role": "embedding"}], by_role, LR)
+        RuleOptimizer([parts], "ema(g) + 0.1*prev(w)", LR)
         RuleOptimizer([same], "own_unit(g)", LR)
         RuleOptimizer([parts], "m1", LR)
     finally:

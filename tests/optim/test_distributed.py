@@ -2,7 +2,7 @@
 
 import torch
 import torch.distributed as dist
-from runs import assert_near, assert_same, optimizer
+from runs import BY_ROLE, ELEMENT, TENSOR, assert_near, assert_same, optimizer
 from torch.nn.parallel import DistributedDataParallel
 
 STEPS = 10
@@ -11,7 +11,7 @@ STEPS = 10
 def model():
     torch.manual_seed(0)
     return torch.nn.Sequential(
-        torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+        torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 5), torch.nn.Linear(5, 1)
     ).double()
 
 
@@ -27,7 +27,7 @@ def loss(net, x, y):
 
 def train(name, net, rows=slice(None), accumulate=1, clip=None):
     """Train on some rows of each batch; return the parameters."""
-    opt = optimizer(net.parameters(), name, lr=0.05, seed=7)
+    opt = optimizer(net if name == BY_ROLE else net.parameters(), name, lr=0.05, seed=7)
     for t in range(1, STEPS + 1):
         x, y = (tensor[rows] for tensor in batch(t))
         parts = zip(x.chunk(accumulate), y.chunk(accumulate), strict=True)
@@ -52,12 +52,14 @@ def worker(rank, folder, names):
 
 def test_two_processes_train_as_one(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    names = ["adam", "conv3", "cola1", "products1"]
+    names = ["adam", "conv3", "cola1", "products1", ELEMENT, TENSOR, BY_ROLE]
     torch.multiprocessing.spawn(worker, (str(tmp_path), names), nprocs=2)
     one, two = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     assert_same(one, two)
     for name in names:
-        assert_near(one[name], train(name, model()), rtol=1e-9, atol=1e-10)
+        # Roots of matrices amplify the rounding of averaged gradients.
+        tolerance = 1e-6 if name == TENSOR else 1e-9
+        assert_near(one[name], train(name, model()), rtol=tolerance, atol=tolerance / 10)
 
 
 def test_accumulated_and_clipped_gradients_are_those_of_a_big_batch():

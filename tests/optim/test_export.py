@@ -165,19 +165,27 @@ def test_bad_input_to_an_exported_class(exported):
         other([p], lr=1.0, total_steps=1).load_state_dict(optimizer.state_dict())
 
 
-def test_the_file_is_typed_and_says_what_it_is(tmp_path):
-    text = export(zoo["conv2"].rule)
+TYPED = {
+    "conv2.py": zoo["conv2"].rule,
+    "modern.py": Rule.parse("ema(g)/sqrt(ema(g2)) + prev(w)*max(k, 2)"),
+    "tensor.py": Rule.parse("whiten(drop(g), mom(g)) + aspect*orth(g) - rms(w)*rows(g)"),
+    "by_role.py": Rule.parse("ld*hidden(fan*orth(mom(g)), drop(ema(g))) + 0.1*w"),
+}
+
+
+def test_files_are_typed_and_say_what_they_are(tmp_path):
+    text = export(TYPED["conv2.py"])
     assert "class Conv2(torch.optim.Optimizer)" in text
     assert str(zoo["conv2"].rule) in text
     assert "8 bytes per float32 parameter" in text
-    assert "«" not in text
-    path = tmp_path / "conv2.py"
-    path.write_text(text)
+    for name, rule in TYPED.items():
+        (tmp_path / name).write_text(export(rule))
+        assert "«" not in (tmp_path / name).read_text()
     mypy = pytest.importorskip("mypy.api")
     # With the repository's settings and cache, where torch has been analysed already.
     root = Path(__file__).parents[2]
     settings = ["--config-file", str(root / "pyproject.toml"), "--cache-dir", f"{root}/.mypy_cache"]
-    out, _, status = mypy.run([*settings, "--strict", str(path)])
+    out, _, status = mypy.run([*settings, "--strict", *(str(tmp_path / name) for name in TYPED)])
     assert status == 0, out
 
 
@@ -185,6 +193,18 @@ def scaled(x):
     if x.dtype.is_floating_point:  # a symbol has no dtype, so this is copied and not traced
         return 3 * x
     return x
+
+
+def calling(x):
+    return scaled(x) + later(x) if x.dtype.is_floating_point else x
+
+
+def later(x):
+    return sum(y.tanh() if scaled(y) is not None else later(y) for y in (x,))
+
+
+def uniform(x):
+    return x if x.dtype.is_floating_point else 2 * x
 
 
 def distant(x):
@@ -213,9 +233,12 @@ def test_operators_of_users(tmp_path, added):
     ema = State(("average",), lambda x, m, k: (0.9 * m + 0.1 * x,))
     added(Operator("own_ema", 1, lambda x, m, k: m / (1 - 0.9**k), state=ema))
     added(Operator("scaled", 1, scaled))
+    added(Operator("calling", 1, calling))
     state = State(("total",), torchs, init=torch.ones_like)
     added(Operator("total", 1, lambda x, m, k: m, state=state))
-    rules = {"mine": Rule.parse("tanh(own_ema(g)) + own_ema(own_ema(g2)) + scaled(m1)*total(g)")}
+    rules = {
+        "mine": Rule.parse("tanh(own_ema(g)) + own_ema(own_ema(g2)) + scaled(m1)*total(calling(g))")
+    }
     params, gradients, results = train_alone(tmp_path, rules, torch.float64)
     agree(results["mine"][0], reference(rules["mine"], params, gradients)[0], 1e-12)
 
@@ -229,8 +252,11 @@ def test_what_cannot_be_exported_is_refused(added):
     with pytest.raises(OptimizerError, match="define it with def"):
         export(Rule.parse("sum(g)"))
     added(Operator("distant", 1, distant))
-    with pytest.raises(OptimizerError, match="using only its arguments and torch"):
+    with pytest.raises(OptimizerError, match="using only its arguments, torch and functions of"):
         export(Rule.parse("distant(g)"))
+    added(Operator("noisy", 1, uniform))
+    with pytest.raises(OptimizerError, match="files have a function uniform: rename"):
+        export(Rule.parse("noisy(g)"))
     with pytest.raises(OptimizerError, match="is not a class name"):
         export(Rule.parse("g"), "not a name")
 

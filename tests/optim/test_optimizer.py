@@ -8,6 +8,8 @@ import warnings
 import pytest
 import torch
 from runs import (
+    BY_ROLE,
+    MODERN,
     REPRESENTATIVES,
     STEPS,
     assert_near,
@@ -23,9 +25,10 @@ from torch.optim import lr_scheduler
 
 from optsmith import OptsmithError, RuleError, RuleOptimizer, zoo
 
-every_rule = pytest.mark.parametrize("name", REPRESENTATIVES)
+every_rule = pytest.mark.parametrize("name", [*REPRESENTATIVES, *MODERN])
 two_rules = pytest.mark.parametrize("name", ["adam", "citeseer"])
 """Enough where only state, decays and masks of the rule matter."""
+two_and_modern = pytest.mark.parametrize("name", ["adam", "citeseer", *MODERN])
 
 
 def through_file(thing):
@@ -43,7 +46,7 @@ def values(params):
 # --- parameter groups ----------------------------------------------------------------------------
 
 
-@two_rules
+@two_and_modern
 def test_groups_have_their_own_settings(name):
     settings = [{"lr": 0.1}, {"lr": 0.01, "weight_decay": 0.3}, {"weight_decay": 0.1}, {}]
     settings[3] |= {"maximize": True}
@@ -64,12 +67,13 @@ def test_groups_have_their_own_settings(name):
         assert_near(values(together), values(alone))
 
 
-@two_rules
+@two_and_modern
 def test_group_added_in_mid_run(name):
     params = parameters()
-    opt = optimizer(params[:2], name, seed=1)
+    opt = optimizer([{"params": params[:2]}], name, seed=1)
     run(opt, range(1, 4))
-    opt.add_param_group({"params": params[2:], "lr": 0.1})
+    # torch and the rules without roles ignore the role.
+    opt.add_param_group({"params": params[2:], "lr": 0.1, "role": "vector"})
     assert [group["t"] for group in opt.param_groups] == [3, 3]
     late = clones(params)
     other = optimizer([{"params": late[:2]}, {"params": late[2:], "lr": 0.1}], name, seed=1)
@@ -107,7 +111,7 @@ def test_saved_state_goes_on_to_the_bit(name):
     assert_same(opt.state_dict(), other.state_dict())
 
 
-@two_rules
+@two_and_modern
 def test_copies_go_on_to_the_bit(name):
     params = parameters(torch.float32)
     opt = optimizer(params, name, seed=3)
@@ -147,10 +151,11 @@ def test_loading_does_not_share_memory():
 # --- closures, schedulers, scalers ---------------------------------------------------------------
 
 
-def test_closure():
+@pytest.mark.parametrize("name", ["adam", *MODERN])
+def test_closure(name):
     p = parameters(shapes=((3, 4),))
     q = clones(p)
-    opt, plain = optimizer(p, "adam"), optimizer(q, "adam")
+    opt, plain = optimizer(p, name), optimizer(q, name)
 
     def loss(x, with_opt):
         with_opt.zero_grad()
@@ -205,7 +210,8 @@ def scheduled(name, make, lr):
 
 @pytest.mark.parametrize("kind", SCHEDULERS)
 def test_schedulers(kind):
-    rates, params, by_hand = scheduled("conv3", SCHEDULERS[kind], 0.1)
+    name = {"cosine": MODERN[0], "linear": MODERN[1], "onecycle": BY_ROLE}.get(kind, "conv3")
+    rates, params, by_hand = scheduled(name, SCHEDULERS[kind], 0.1)
     assert len(set(rates)) > 1
     assert_same(params, by_hand)
 
@@ -216,10 +222,11 @@ def test_lr_as_a_tensor():
     assert_same(params, by_hand)
 
 
-def test_grad_scaler():
+@pytest.mark.parametrize("name", ["citeseer", *MODERN])
+def test_grad_scaler(name):
     params = parameters(torch.float32)
     plain = clones(params)
-    opt, other = optimizer(params, "citeseer"), optimizer(plain, "citeseer")
+    opt, other = optimizer(params, name), optimizer(plain, name)
     scaler = torch.amp.GradScaler("cpu", init_scale=16.0, growth_interval=100)
     for t in range(1, 6):
         factor, bad = scaler.get_scale(), t == 3
@@ -240,7 +247,7 @@ def test_grad_scaler():
 
 
 @pytest.mark.parametrize("foreach", [False, True])
-@two_rules
+@two_and_modern
 def test_parameters_without_gradient(name, foreach):
     params = parameters()
     params.append(torch.nn.Parameter(torch.ones(2), requires_grad=False))
@@ -283,9 +290,10 @@ def test_empty_parameters(name, way):
     assert [opt.state[p]["step"] for p in params] == [2, 2]
 
 
-def test_gradients_are_left_alone():
+@pytest.mark.parametrize("name", ["adam", *MODERN])
+def test_gradients_are_left_alone(name):
     params = parameters()
-    opt = optimizer(params, "adam", weight_decay=0.1, maximize=True)
+    opt = optimizer(params, name, weight_decay=0.1, maximize=True)
     for t in range(1, 4):
         run(opt, [t])
         assert_same([p.grad for p in params], [gradient(p, i, t) for i, p in enumerate(params)])
@@ -295,7 +303,7 @@ def test_gradients_are_left_alone():
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.2])
-@two_rules
+@two_and_modern
 def test_maximize_and_weight_decay_change_the_gradient(name, decay):
     params = parameters()
     others = clones(params)
@@ -369,6 +377,36 @@ def test_text_refused(text):
         RuleOptimizer(parameters(), text, 0.1)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ema(g, 1)", "beta of ema must be a number from 0 to below 1, not 1"),
+        ("whiten(g, w, 1)", "beta of whiten must be a number from 0 to below 1, not 1"),
+        ("mom(g, 1.5)", "beta of mom must be a number from 0 to 1, not 1.5"),
+        ("wu(2)*g", "share of wu must be a number from 0 to 1, not 2"),
+        *((f"{x}*g", "needs a tensor, such as g or w") for x in ("orth(ld)", "orth(2)", "rms(k)")),
+        ("whiten(g, ld*k)", "whiten needs a tensor, such as g or w"),
+        ("hidden(orth(2), g)", "orth needs a tensor"),
+        ("hidden(g, m1)", "pass the model, or parameter groups with a role"),
+        ("hidden(g)", "hidden takes 2 arguments, not 1"),
+    ],
+)
+def test_modern_rules_refused(text, message):
+    with pytest.raises(OptsmithError, match=message) as caught:
+        RuleOptimizer(parameters(), text, 0.1, 9)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_role_refused():
+    groups = [{"params": parameters(), "role": "middle"}]
+    with pytest.raises(OptsmithError, match=r'a role must be one of hidden, .*, not "middle"'):
+        RuleOptimizer(groups, BY_ROLE, 0.1, 9)
+    opt = optimizer(parameters()[:1], BY_ROLE)
+    with pytest.raises(OptsmithError, match="pass the model"):
+        opt.add_param_group({"params": parameters()})
+    assert len(opt.param_groups) == 1
+
+
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.int64])
 def test_parameters_refused(dtype):
     with pytest.raises(OptsmithError, match=r"complex|int64"):
@@ -413,7 +451,7 @@ def test_hooks_and_repr():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@two_rules
+@two_and_modern
 def test_half_precision_has_wide_state(name, dtype):
     params = parameters(dtype)
     wide = [torch.nn.Parameter(p.detach().float()) for p in params]

@@ -8,6 +8,8 @@ import unittest
 import pytest
 import torch
 from runs import (
+    ELEMENT,
+    MODERN,
     REPRESENTATIVES,
     STEPS,
     assert_near,
@@ -30,6 +32,7 @@ from optsmith import RuleOptimizer
 from optsmith.optim import _eager, _machine
 
 several = pytest.mark.parametrize("name", ["mnist1", "rte"])
+several_and_modern = pytest.mark.parametrize("name", ["mnist1", "rte", *MODERN])
 SCHEDULES = [
     [],
     [lambda opt: StepLR(opt, gamma=0.9, step_size=10)],
@@ -58,7 +61,7 @@ def problem(strided=False, scale=0.01):
 
 
 @pytest.mark.parametrize("maximize", [False, True])
-@pytest.mark.parametrize("name", REPRESENTATIVES)
+@pytest.mark.parametrize("name", [*REPRESENTATIVES, *MODERN])
 def test_goes_in_the_right_direction(name, maximize):
     for strided in (False, True):
         weight, bias, loss = problem(strided)
@@ -70,7 +73,7 @@ def test_goes_in_the_right_direction(name, maximize):
 
 
 @pytest.mark.parametrize("schedules", SCHEDULES, ids=len)
-@several
+@several_and_modern
 def test_groups_with_schedules_go_in_the_right_direction(name, schedules):
     weight, bias, loss = problem()
     opt = optimizer([{"params": [weight]}, {"params": [bias], "lr": 1e-2}], name, lr=1e-3)
@@ -83,7 +86,7 @@ def test_groups_with_schedules_go_in_the_right_direction(name, schedules):
     assert loss() < before
 
 
-@several
+@several_and_modern
 def test_group_with_lr_zero_stays(name):
     weight, bias, loss = problem()
     opt = optimizer([{"params": [weight]}, {"params": [bias], "lr": 0.0}], name, lr=1e-2)
@@ -131,7 +134,7 @@ def test_a_step_of_zero_gradients_does_nothing(name):
     assert_same(params, before)
 
 
-@several
+@several_and_modern
 def test_changing_the_way_in_mid_run(name):
     params = parameters()
     others = clones(params)
@@ -144,7 +147,7 @@ def test_changing_the_way_in_mid_run(name):
 # --- saving ---------------------------------------------------------------------------------------
 
 
-@several
+@several_and_modern
 def test_state_dict_is_the_same_for_equal_runs(name):
     opts = [optimizer(parameters(), name) for _ in range(2)]
     for opt in opts:
@@ -158,10 +161,11 @@ def test_state_dict_is_the_same_for_equal_runs(name):
 
 @pytest.mark.parametrize("new", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("old", [torch.float64, torch.float32, torch.bfloat16])
-def test_state_can_be_loaded_for_another_precision(old, new):
-    opt = optimizer(parameters(old), "mnist1")
+@pytest.mark.parametrize("name", ["mnist1", *MODERN])
+def test_state_can_be_loaded_for_another_precision(name, old, new):
+    opt = optimizer(parameters(old), name)
     run(opt, range(1, 4))
-    other = optimizer(parameters(new), "mnist1")
+    other = optimizer(parameters(new), name)
     other.load_state_dict(opt.state_dict())
     run(other, [4])
     wide = torch.float64 if new == torch.float64 else torch.float32
@@ -275,7 +279,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-@several
+@pytest.mark.parametrize("name", ["mnist1", "rte", ELEMENT])
 def test_memory_of_a_step_is_a_few_chunks(name, monkeypatch):
     monkeypatch.setattr(_machine, "CHUNK", 16)
     monkeypatch.setattr(_eager, "SMALL", 0)

@@ -5,8 +5,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from optsmith import Operator, Rule, zoo
+from optsmith import Operator, Rule, operators, zoo
 from optsmith.report._mathml import to_mathml
+from optsmith.rules import MODERN
 from strategies import CUSTOM, random_rule, registered
 
 APPLIED = "\N{FUNCTION APPLICATION}"
@@ -60,12 +61,24 @@ def tree(rule):
         ("g - -m1", ("g", MINUS, ("(", MINUS, M1, ")"))),
         ("-(g + m1)", (MINUS, ("(", "g", "+", M1, ")"))),
         ("m1(0.95)", ("msub", M1, "0.95")),
+        ("w/k", ("mfrac", "w", "k")),
+        ("max(g, w)", ("max", APPLIED, ("(", "g", ",", "w", ")"))),
+        ("ema(g, 0.8)", ("msub", ("ema", APPLIED, ("(", "g", ")")), "0.8")),
+        ("fan*lin(0, 1, 0.1)", ("fan", ("msub", "lin", ("0", ",", "1", ",", "0.1")))),
+        ("hidden(g, m1)", ("hidden", APPLIED, ("(", "g", ",", M1, ")"))),
         ("RMSprop(1, 0.9, 1e-6)",
          ("msub", "RMSprop", ("1", ",", "0.9", ",", "1", "⋅", ("msup", "10", (MINUS, "6"))))),
     ],
 )  # fmt: skip
 def test_table(text, expected):
     assert tree(Rule.parse(text)) == expected
+
+
+@pytest.mark.parametrize("operator", MODERN, ids=repr)
+def test_every_operator_of_the_modern_space_is_set_by_its_name(operator):
+    rule = Rule((operator, *[operators["g"]] * operator.arity))
+    names = [element.text for element in parsed(rule).iter("mi")]
+    assert names == [operator.name] + ["g"] * operator.arity
 
 
 def test_an_operator_of_a_users_is_its_name_with_its_operands():

@@ -40,6 +40,13 @@ def _custom_operators():
         ("g*0.5", r"g \cdot 0.5"),
         ("1e-5", r"1 \cdot 10^{-5}"),
         ("clip(g, 0.5)", r"{\operatorname{clip}\left(g\right)}_{0.5}"),
+        ("w/k^0.5", r"\frac{w}{{k}^{0.5}}"),
+        ("ema(g)^2", r"{\operatorname{ema}\left(g\right)}^{2}"),
+        ("ema(g, 0.8)", r"{\operatorname{ema}\left(g\right)}_{0.8}"),
+        ("max(g, w)", r"\max\left(g, w\right)"),
+        ("lin(0.1, 0.9, 0)*fan", r"{\mathrm{lin}}_{0.1, 0.9, 0}\,\mathrm{fan}"),
+        ("hidden(g, m1)", r"\operatorname{hidden}\left(g, m_{1}\right)"),
+        ("whiten(g, w, 0.9, 5)", r"{\operatorname{whiten}\left(g, w\right)}_{0.9, 5}"),
         ("larger_of(g, m1)", r"\operatorname{larger\_of}\left(g, m_{1}\right)"),
     ],
 )

@@ -31,6 +31,17 @@ from optsmith.screening import agree
         ("drop(g)*m1 + drop(g)*m1", "m1*(drop(g) + drop(g))"),  # two masks stay two masks
         ("g2/g", "g"),
         ("sqrt(|g|)*sqrt(|g|)", "|g|"),
+        ("0.5*g + 0.5*g + 0.1*0.3*m1", "g + 0.03*m1"),
+        ("ema(g + g) + ema(2*g)", "2*ema(2*g)"),
+        ("ema(g) + ema(g, 0.8) - ema(g)", "ema(g, 0.8)"),
+        ("k*g + k*g + w - w", "2*g*k"),
+        ("orth(g)*orth(g) + orth(g)^2", "2*orth(g)^2"),
+        ("fan*aspect*g/fan", "aspect*g"),
+        ("cos*g + g*cos + lin(0.5, 1, 0)*0", "2*cos*g"),
+        ("prev(w) - prev(w) + g", "g"),
+        ("hidden(g + g, m1*1)", "hidden(2*g, m1)"),
+        ("hidden(g, m1) - hidden(g, m1) + g", "g"),
+        ("hidden(fan*g/fan, g)", "g"),
     ],
 )
 def test_simpler(text, simpler):
@@ -38,7 +49,18 @@ def test_simpler(text, simpler):
 
 
 @pytest.mark.parametrize(
-    "text", ["m1 + RMSprop", "drop(g) + drop(g)", "m1(0.95) + m1", "ld*sign(m1) - Adam", "g^0.5"]
+    "text",
+    [
+        "m1 + RMSprop",
+        "drop(g) + drop(g)",
+        "m1(0.95) + m1",
+        "ld*sign(m1) - Adam",
+        "g^0.5",
+        "mom(g) + ema(g) + prev(g)",
+        "hidden(drop(g), drop(g))",
+        "hidden(g, m1) + hidden(m1, g)",
+        "whiten(g, w) + whiten(w, g)",
+    ],
 )
 def test_nothing_to_simplify_is_silent(text):
     rule = Rule.parse(text)

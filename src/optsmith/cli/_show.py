@@ -13,7 +13,7 @@ import click
 from optsmith._errors import SimplifyWarning
 from optsmith._zoo import zoo
 from optsmith.cli._rules import json_option, rule_argument
-from optsmith.rules import Rule
+from optsmith.rules import Rule, Whole, depends_on_role, for_role
 from optsmith.space import spaces
 
 
@@ -29,16 +29,42 @@ def _number(x: float) -> float | None:
     return None if math.isnan(x) else x  # JSON has no NaN
 
 
-def describe(rule: Rule) -> dict[str, Any]:
-    """Return the output of `show` as plain data."""
+def _part(rule: Rule) -> dict[str, Any]:
+    """Return state and operations of a rule, or of the rule for a role."""
     from optsmith.optim import Program
-    from optsmith.screening import Screen, state_bytes_of, step_cost_of
+    from optsmith.screening import state_bytes_of
+
+    program = Program(rule)
+    element = [i.name for i in program.code.body if i.scope == "element"]
+    whole = [i.function.name for i in program.code.body if isinstance(i.function, Whole)]
+    copies = ("getitem", "clone")  # of the state of operators on whole tensors
+    return {
+        "rule": str(rule),
+        "state": {"slots": program.slots, "bytes_per_parameter": state_bytes_of(rule)},
+        "operations": dict(Counter(name for name in element if name not in copies)),
+        "tensor_operations": dict(Counter(whole)),
+    }
+
+
+def describe(rule: Rule) -> dict[str, Any]:
+    """Return the output of `show` as plain data.
+
+    A rule with `hidden` has `roles`: state and operations for hidden matrices and for others. All
+    other rules have them themselves.
+    """
+    from optsmith.screening import Screen, step_cost_of
     from optsmith.study import known_name
 
-    screen, program = Screen(), Program(rule)
+    if depends_on_role(rule):
+        parts = {"hidden": for_role(rule, is_hidden=True), "others": for_role(rule, False)}
+        work: dict[str, Any] = {"roles": {role: _part(part) for role, part in parts.items()}}
+    else:
+        work = {**_part(rule), "roles": {}}
+    screen = Screen()
     result = screen(rule)
     simplified, note = _simplified(rule)
     return {
+        **work,
         "rule": str(rule),
         "zoo": [name for name, entry in zoo.items() if entry.rule == rule],
         "known": known_name(rule),
@@ -51,10 +77,8 @@ def describe(rule: Rule) -> dict[str, Any]:
             name: {"contains": space.contains(rule), "why_not": space.why_not(rule)}
             for name, space in spaces.items()
         },
-        "state": {"slots": program.slots, "bytes_per_parameter": state_bytes_of(rule)},
         "step_cost": step_cost_of(rule),
-        "operations": dict(Counter(i.name for i in program.code.body)),
-        "needs_total_steps": program.uses_time,
+        "needs_total_steps": rule.uses("time"),
         "screening": {
             "ok": result.ok,
             "reason": result.reason,
@@ -73,10 +97,28 @@ def _state(facts: dict[str, Any]) -> str:
     return f"{', '.join(slots)}: {size:g} bytes per parameter" if slots else "none"
 
 
-def _operations(counts: dict[str, int]) -> str:
-    """Return the number and the kinds of element-wise operations per step."""
-    names = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
-    return f"{sum(counts.values())} per element and step: {names}" if counts else "none"
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
+
+
+def _operations(facts: dict[str, Any]) -> str:
+    """Return the number and the kinds of operations per step."""
+    element, whole = facts["operations"], facts["tensor_operations"]
+    texts = (
+        [f"{sum(element.values())} per element and step: {_counted(element)}"] if element else []
+    )
+    texts += [f"on whole tensors: {_counted(whole)}"] if whole else []
+    return "; ".join(texts) or "none"
+
+
+def _work(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines on state and operations, one per role."""
+    rows = []
+    for label, text in (("state", _state), ("operations", _operations)):
+        parts = [f"{role}: {text(part)}" for role, part in facts["roles"].items()]
+        first, *others = parts or [text(facts)]
+        rows += [(label, first), *(("", other) for other in others)]
+    return rows
 
 
 def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -93,7 +135,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     for name, answer in facts["spaces"].items():
         text = "yes" if answer["contains"] else f"no: {answer['why_not']}"
         rows.append((f"in {name}", text))
-    rows += [("state", _state(facts)), ("operations", _operations(facts["operations"]))]
+    rows += _work(facts)
     rows.append(("step cost", f"{facts['step_cost']:.2f} times Adam's, by a model"))
     s = facts["screening"]
     rows.append(("screening", "passes" if s["ok"] else f"refused: the rule {s['reason']}"))

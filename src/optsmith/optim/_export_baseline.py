@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 from importlib import import_module
 
 from optsmith._errors import OptimizerError
 from optsmith._version import __version__
-from optsmith.optim import _muon, _roles
+from optsmith.optim import _muon
 from optsmith.optim._baselines import Baseline
 from optsmith.optim._export import TUNED, export, rule_source
+from optsmith.optim._export_roles import roles_source
 from optsmith.optim._muon import MuonWithAdamW
 from optsmith.optim._optimizer import RuleOptimizer
 from optsmith.optim._recipe import Recipe
-from optsmith.optim._roles import ROLES, role_groups, roles, with_roles
 from optsmith.optim._schedules import SCHEDULES
 from optsmith.optim._template import fill, make_source
 from optsmith.rules import Rule
@@ -112,13 +111,6 @@ def _imports(source: str, package: str) -> str:
 
 def _muon_source() -> str:
     """Return the source of Muon with AdamW and of the roles of parameters."""
-    parts = (roles, _roles._layer, _roles._role, with_roles, role_groups, MuonWithAdamW)
-    source = "\n\n".join(inspect.getsource(part) for part in (*parts, _muon._matrix))
-    constants = (
-        f"HIDDEN, EMBEDDING, OUTPUT, VECTOR = ROLES = {json.dumps(ROLES)}\n"
-        f'NAME = "{_muon.NAME}"\n'
-        f"WEIGHT_DECAY = {_muon.WEIGHT_DECAY!r}\n"
-        "Group = dict[str, Any]\n"
-        "Parameters = nn.Module | Iterable[Any]"
-    )
-    return f"{constants}\n\n\n{source}".replace("TaskError", "ValueError")
+    source = "\n\n".join(inspect.getsource(part) for part in (MuonWithAdamW, _muon._matrix))
+    constants = f'NAME = "{_muon.NAME}"\nWEIGHT_DECAY = {_muon.WEIGHT_DECAY!r}'
+    return f"{constants}\n{roles_source()}\n\n{source}".replace("TaskError", "ValueError")

@@ -208,7 +208,7 @@ class RuleOptimizer(Optimizer):
         if group["compile"]:
             part.fused = part.fused or FusedStep(part.program, _eager.SMALL, part.eager)
             part.fused.step(batch)
-        elif group["foreach"] is None:
+        elif group.get("foreach") is None:  # the state of an exported file has no such setting
             part.eager.step(batch)
         else:
             (part.eager.lists if group["foreach"] else part.eager.machine).step(batch)

@@ -18,7 +18,7 @@ def fill(template: str, parts: Mapping[str, str], without: Collection[str] = ())
     text = resources.files("optsmith.optim").joinpath(template).read_text(encoding="utf-8")
     for name in without:
         text = re.sub(rf"^ *# «{name}»\n.*?^ *# «/{name}»\n", "", text, flags=re.DOTALL | re.M)
-    text = re.sub(r"^ *# «/?\w+»\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^ *# «/?[\w ]+»\n", "", text, flags=re.MULTILINE)
     for name, part in parts.items():
         text = text.replace(f"«{name}»", part)
     return re.sub(r"\n{4,}", "\n\n\n", text).rstrip() + "\n"

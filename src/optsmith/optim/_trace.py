@@ -30,6 +30,7 @@ from optsmith.rules import (
     Whole,
     WholeState,
     constants,
+    is_built_in,
     is_number,
     skeleton,
     verify,
@@ -153,6 +154,11 @@ class Tracer:
         if operator.feed in feeds:
             operands = [Symbol(self, feeds[operator.feed])]
         if whole:
+            if is_built_in(operator) and any(x.value.is_scalar for x in operands):
+                raise RuleError(
+                    f"{operator.name} needs a tensor, such as g or w, and not one number for all"
+                    " parameters, such as a constant or a decay"
+                )
             operands = [self._spread(x) for x in operands]
         state: tuple[Symbol, ...] = ()
         if operator.state:

@@ -129,7 +129,7 @@ def orthogonal(x: Tensor) -> Tensor:
     for _ in range(5):
         gram = wide @ wide.mT
         wide = 3.4445 * wide + (-4.775 * gram + 2.0315 * gram @ gram) @ wide
-    tall = wide if matrix.shape[0] <= matrix.shape[1] else wide.mT
+    tall: Tensor = wide if matrix.shape[0] <= matrix.shape[1] else wide.mT
     return tall.to(x.dtype).reshape(x.shape)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from optsmith.rules import Operator, Rule, find_operator, number, operators
+from optsmith.rules import BY_ROLE, Operator, Rule, find_operator, number, operators
 
 MEMORY = 2 << 30
 
@@ -31,6 +31,9 @@ def to_sympy(request: list[list[Any]]) -> tuple[sympy.Expr, dict[str, Operator]]
             operator = find_operator(name, tuple(values))
         except Exception:  # an operator of the parent process that no imported module declares
             operator = Operator(name, arity, torch=_never, feed="operands" if arity else "gradient")
+        if name == BY_ROLE and operands[0] == operands[1]:
+            stack.append(operands[0])
+            continue
         transparent = operator.sympy is not None and (arity or operator.is_default)
         if transparent and not is_random:
             stack.append(operator.sympy(sympy, *operands, *operator.values))  # type: ignore[misc]
@@ -112,7 +115,11 @@ class Writer:
         number_part, rest = e.as_coeff_Mul()
         if number_part < 0:
             return (operators["neg"], *self.write(-e))
-        above, below = [], []
+        above: list[Prefix] = []
+        below: list[Prefix] = []
+        if _is_decimal(number_part) and rest != 1:
+            above.append((number(float(number_part)),))
+            number_part = sympy.Integer(1)
         if number_part.p != 1 or rest == 1:
             above.append(self.write(sympy.Integer(number_part.p)))
         if number_part.q != 1:
@@ -141,6 +148,11 @@ class Writer:
         if base == sympy.Symbol("g", real=True) and exponent in (2, 3):
             return (operators[f"g{exponent}"],)
         return (operators["pow"], *self.write(base), *self.write(exponent))
+
+
+def _is_decimal(e: sympy.Rational) -> bool:
+    """Return whether a fraction is shorter as a decimal: 3/100 and 1/5, but not 1/4."""
+    return bool(e.q != 1 and 10**6 % e.q == 0 and (e.p != 1 or e.q % 5 == 0))
 
 
 def simplest(request: list[list[Any]]) -> Rule:
