@@ -26,6 +26,8 @@ from optsmith.task import ModuleTask
 from optsmith.training import choose_stacking
 from optsmith.training.stacked import Stack
 from report import header
+from tasks.gpt import GPT
+from tasks.gpt import loss as loss_of_text
 
 CPU = torch.device("cpu")
 SIZES = (1, 4, 8, 16, 64)
@@ -70,10 +72,26 @@ def task(make: Callable[[], nn.Module], shape: tuple[int, ...], batch_size: int)
     generator = torch.Generator().manual_seed(0)
     inputs = torch.rand(2000, *shape, generator=generator)
     labels = torch.randint(10, (2000,), generator=generator)
+    return _task(make, (inputs, labels), cross_entropy, batch_size)
+
+
+def text_task(width: int, layers: int, batch_size: int) -> ModuleTask:
+    """Return the task of a GPT on texts of 32 random characters."""
+    codes = torch.randint(90, (2000, 33), generator=torch.Generator().manual_seed(0))
+    pair = codes[:, :-1].contiguous(), codes[:, 1:].contiguous()
+    return _task(partial(GPT, 90, layers, width), pair, loss_of_text, batch_size)
+
+
+def _task(
+    make: Callable[[], nn.Module],
+    data: tuple[Tensor, Tensor],
+    loss: Callable[[Tensor, Tensor], Tensor],
+    batch_size: int,
+) -> ModuleTask:
     return ModuleTask(
         make,
-        (inputs, labels),
-        cross_entropy,
+        data,
+        loss,
         objective="training loss",
         batch_size=batch_size,
         steps=STEPS,
@@ -96,6 +114,18 @@ def models() -> dict[str, ModuleTask]:
     ):
         name = f"convolutions {channels}, {side} px, batch {batch}"
         found[name] = task(partial(convolutions, channels, side), (3, side, side), batch)
+    for width, layers, batch in (
+        (16, 2, 4),
+        (32, 2, 2),
+        (32, 2, 4),
+        (32, 2, 16),
+        (64, 2, 1),
+        (64, 2, 2),
+        (64, 2, 4),
+        (64, 2, 16),
+        (128, 4, 4),
+    ):
+        found[f"GPT {layers} x {width}, batch {batch}"] = text_task(width, layers, batch)
     return found
 
 
@@ -147,8 +177,9 @@ def line(name: str, of: ModuleTask, repeats: int) -> str:
 
 @click.command()
 @click.option("--repeats", default=5, show_default=True)
+@click.option("--only", default="", help="Only models whose name contains this.")
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the table here.")
-def main(repeats: int, output: Path | None) -> None:
+def main(repeats: int, only: str, output: Path | None) -> None:
     """Print the speed-up of stacked training."""
     torch.set_num_threads(1)
     lines = [
@@ -160,6 +191,8 @@ def main(repeats: int, output: Path | None) -> None:
     ]
     click.echo("\n".join(lines))
     for name, of in models().items():
+        if only not in name:
+            continue
         lines.append(line(name, of, repeats))
         click.echo(lines[-1])
     if output:

@@ -1,6 +1,6 @@
 """Time of an optimizer step, compared with torch.optim.Adam and the memory-bandwidth bound.
 
-    python benchmarks/step.py [--output FILE] [--zoo] [--repeats N] [--threads N]
+    python benchmarks/step.py [--output FILE] [--zoo | --modern] [--repeats N] [--threads N]
 
 The repeats of all optimizers are interleaved, each with a measurement of the memory bandwidth, so
 that other load on the machine affects them equally. Ratios are medians of the ratios per repeat.
@@ -19,6 +19,7 @@ import click
 import torch
 from torch import Tensor
 
+import step_modern
 from optsmith import Program, RuleOptimizer, zoo
 from report import header
 
@@ -168,12 +169,20 @@ def ratio(times: list[float], reference: list[float]) -> float:
 @click.command()
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the tables here.")
 @click.option("--zoo", "whole_zoo", is_flag=True, help="All zoo rules, on the two larger models.")
+@click.option("--modern", is_flag=True, help="Only modern rules on GPTs, and stacks of them.")
 @click.option("--repeats", default=9, show_default=True, help="Repeats; medians are shown.")
 @click.option("--threads", default=torch.get_num_threads(), show_default=True)
-def main(output: Path | None, whole_zoo: bool, repeats: int, threads: int) -> None:
+def main(output: Path | None, whole_zoo: bool, modern: bool, repeats: int, threads: int) -> None:
     """Print milliseconds per step, and ratios to torch and to the bound."""
     torch.set_num_threads(threads)
     torch.manual_seed(0)
+    if modern:
+        lines = [*header(), f"threads  {threads}; {repeats} interleaved repeats", ""]
+        lines += [*step_modern.table(byte_time, repeats), "", *step_modern.stack_table(repeats), ""]
+        click.echo("\n".join(lines))
+        if output:
+            output.write_text("\n".join(lines))
+        return
     slow = slowest(repeats)
     rules = list(dict.fromkeys(["adam", "products1", "mnist1", slow]))
     lines = [

@@ -39,6 +39,9 @@ PRIVATE = {
     "torch.ops.aten.tanh_backward": EVERY,
     "torch.Tensor._version": EVERY,
     "torch._compile._disable_dynamo": EVERY,
+    "torch._C._functorch._add_batch_dim": EVERY,
+    "torch._C._functorch._unwrap_batched": EVERY,
+    "torch._functorch.pyfunctorch.retrieve_current_functorch_interpreter": EVERY,
 }
 VERSION = tuple(map(int, re.match(r"(\d+)\.(\d+)", torch.__version__).groups()))
 

@@ -102,6 +102,34 @@ def has_forward_hooks(module: nn.Module) -> bool:
     return any(m._forward_hooks or m._forward_pre_hooks for m in module.modules())
 
 
+# --- vmap ----------------------------------------------------------------------------------------
+
+
+def below_vmap(function: Callable[..., Tensor], *args: Any) -> Any:
+    """Return the result of a function that is called once, outside of the innermost vmap.
+
+    Args:
+        function: It is given the dimension of vmap for each argument (None for those that have
+            none), then the arguments with this dimension. It returns a tensor with this dimension
+            in front.
+        args: Tensors and other arguments; at least one of them has the dimension of vmap, else
+            NotImplemented is returned.
+    """
+    from torch._C import _functorch
+    from torch._functorch.pyfunctorch import retrieve_current_functorch_interpreter
+
+    interpreter = retrieve_current_functorch_interpreter()
+    level = interpreter.level()
+    pairs = [
+        _functorch._unwrap_batched(a, level) if isinstance(a, Tensor) else (a, None) for a in args
+    ]
+    if all(dim is None for _, dim in pairs):
+        return NotImplemented
+    with interpreter.lower():
+        result = function([dim for _, dim in pairs], *(a for a, _ in pairs))
+    return _functorch._add_batch_dim(result, 0, level)
+
+
 # --- optimizers ----------------------------------------------------------------------------------
 
 # torch's wrapper around it imports the compiler, which takes seconds.

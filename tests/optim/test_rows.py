@@ -143,6 +143,78 @@ def test_a_baseline_as_a_rule_is_torch_s_own(baseline):
     assert_near(matrices, stack(each), rtol=tolerance, atol=tolerance)
 
 
+# --- rules that differ in constants ---------------------------------------------------------------
+
+SETTINGS = {
+    "coefficient": "{0}*g + 0.1*w",
+    "averages": "ema(g, {0})/(ema(g^2, {1})^0.5 + 1e-8)",
+    "momentum": "mix(mom(g, {0}), g, {1})",
+    "decays": "wu({0})*lin({1}, 1, 0.1)*g",
+    "power of a decay": "cd^{0}*m1 + relu(prev(g))*{1}",
+    "bounds": "max(min(g, {0}), -{1}*sign(g))",
+    "clip": "clip(g, {0}) + {1}",
+    "random": "drop(mom(g, {0}), rate={1})",
+    "orthogonal": "0.2*fan*orth(mix(g, ema(g, {0}), {1}))",
+    "norms": "{0}*unit(ema(g, {1})) + rms(w)*rows(g) - cols(g)",
+    "whiten": "whiten(ema(g, {0}), g, {1}, 3)",
+    "one side": "whitenr(g, g, {0}, 2) + whitenc(mom(g, {0}), g, {1}, 3)",
+    "roles": "hidden({0}*orth(mom(g, {1})), ema(g, {1})/(ema(g^2, 0.999)^0.5 + 1e-8))",
+    "roles, elements": "hidden(mom(g, {0}), {1}*g)*ld",
+}
+PAIRS = ((0.5, 0.9), (0.25, 0.8), (0.9, 0.5), (0.3, 0.6))
+HIDDEN = frozenset({2})
+
+
+def of_roles(params):
+    """Return parameter groups: the matrix is hidden, in the order of the parameters."""
+    roles = ["hidden" if i in HIDDEN else "vector" for i in range(len(params))]
+    return [{"params": [p], "role": role} for p, role in zip(params, roles, strict=True)]
+
+
+def last_of_settings(rules, steps):
+    """Return the final parameters of one optimizer per row, each with its rule."""
+    each = []
+    for c, rule, lr, seed in zip(starts(4), rules, LRS, SEEDS, strict=True):
+        opt = optimizer(of_roles(c), str(rule), lr, seed=seed)
+        each.append(run(opt, range(1, steps + 1), c)[-1])
+    return stack(each)
+
+
+def settings_of(name):
+    return [Rule.parse(SETTINGS[name].format(*pair)) for pair in PAIRS]
+
+
+def with_settings(name, matrices):
+    return RowOptimizer(settings_of(name), matrices, columns(), LRS, SEEDS, STEPS, hidden=HIDDEN)
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("name", SETTINGS)
+def test_rows_with_constants_of_their_own(name):
+    copies = starts(4)
+    matrices = stack(copies)
+    rows = with_settings(name, matrices)
+    for t in range(1, FEW + 1):
+        step(rows, copies, t)
+    expected = last_of_settings(settings_of(name), FEW)
+    assert_near(matrices, expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_rows_that_are_left_keep_their_constants(name):
+    copies, left = starts(4), [3, 1]
+    matrices = stack(copies)
+    rows = with_settings(name, matrices)
+    for t in range(1, FEW + 1):
+        if t == 4:
+            matrices = [m[left] for m in matrices]
+            rows.keep(left, matrices)
+            copies = [copies[i] for i in left]
+        step(rows, copies, t)
+    expected = last_of_settings(settings_of(name), FEW)
+    assert_near(matrices, [m[left] for m in expected], rtol=1e-9, atol=1e-11)
+
+
 def test_only_the_state_that_the_rule_needs():
     shapes = {"sgd": 0, "adam": 2, "mnist1": 4}
     for name, slots in shapes.items():

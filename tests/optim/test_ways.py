@@ -19,7 +19,7 @@ from runs import (
 )
 
 from optsmith import OptsmithError, Rule, operators, spaces, zoo
-from optsmith.optim import Program, _eager, _machine
+from optsmith.optim import Program, _eager, _fused, _machine
 from optsmith.rules import Operator, Parameter, State
 
 EAGER = [{"foreach": True}, {"foreach": False}]  # the default is a mixture of both
@@ -401,6 +401,21 @@ def test_state_of_another_precision_never_reaches_a_kernel():
     (key,) = kernels
     kernels[key] = pytest.fail
     run(opt, [2])
+
+
+def test_rules_that_differ_in_constants_share_their_kernels(quick_compile):
+    for text in ("0.5*mom(g, 0.9)", "0.25*mom(g, 0.8)"):
+        check(text, parameters(shapes=((2, 3), (4,))), compile=True)
+    assert len(quick_compile) == 1
+    check("0.5*mom(g, 0.9)^2", parameters(shapes=((2, 3), (4,))), compile=True)
+    assert len(quick_compile) == 2
+
+
+def test_the_number_of_kernels_is_bounded(quick_compile, monkeypatch):
+    monkeypatch.setattr(_fused, "MOST_KERNELS", 1)
+    for text in ("g", "mom(g)", "g"):
+        run(optimizer(parameters(shapes=((2, 3),)), text, compile=True), [1, 2])
+    assert len(quick_compile) == 3
 
 
 def test_a_class_of_its_own_is_not_compiled(quick_compile):

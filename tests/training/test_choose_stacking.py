@@ -28,6 +28,9 @@ MIB = 1 << 20
         (2 * MIB, 3 * MIB, "perceptron", 1),
         (MIB, MIB, "convolutions", 8),
         (0, 3 * MIB, "convolutions", 1),
+        (MIB // 2, MIB // 2, "tokens", 64),
+        (MIB // 2, 2 * MIB, "tokens", 16),
+        (MIB // 2, 5 * MIB, "tokens", 1),  # the GPT of benchmarks/tasks
         (MIB // 2, MIB // 2, "other", 64),
         (MIB, MIB // 2, "other", 1),
     ],

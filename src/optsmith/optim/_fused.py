@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -17,10 +18,16 @@ from optsmith.optim._batch import Batch
 from optsmith.optim._code import Value
 from optsmith.optim._plan import addcmul
 from optsmith.optim._program import Program, element_numbers
-from optsmith.rules import uniform
+from optsmith.rules import skeleton, uniform
 
 BUCKET = 8
 """Maximum number of tensors per kernel call; a larger one means fewer calls, slower compilation."""
+
+MOST_KERNELS = 256
+"""Maximum number of kernels that are kept for other optimizers."""
+
+_kernels: OrderedDict[Any, Kernel] = OrderedDict()
+"""Kernels by skeleton of the rule, in order of use: rules that differ in constants share them."""
 
 _PLAIN = (Tensor, Parameter)
 _CONTIGUOUS = Tensor.is_contiguous
@@ -28,6 +35,8 @@ _CONTIGUOUS = Tensor.is_contiguous
 
 class FusedStep(Backend[Batch]):
     """Runs a program with compiled kernels; all values that change per step are tensors.
+
+    Constants of the rule are among these, so rules that differ in constants only are compiled once.
 
     Args:
         program: The program.
@@ -45,6 +54,7 @@ class FusedStep(Backend[Batch]):
         self.small = small
         self.rest = rest
         self.kernels: dict[Any, Kernel] = {}
+        self._skeleton = skeleton(program.rule)
         self._reads = program.reads
 
     def step(self, given: Batch) -> None:
@@ -97,7 +107,7 @@ class FusedStep(Backend[Batch]):
         kernel = self.kernels.get(key)
         if kernel is None:
             try:
-                kernel = self._compile(count, is_small, like, batch.dtype)
+                kernel = self._shared_kernel((*key, batch.dtype), like)
             except Exception as error:  # raised by a user's operator during tracing
                 reason = str(error).partition("\n")[0]
                 raise OptimizerError(
@@ -105,6 +115,18 @@ class FusedStep(Backend[Batch]):
                     " use compile=False"
                 ) from error
             self.kernels[key] = kernel
+        return kernel
+
+    def _shared_kernel(self, key: Any, like: Tensor) -> Kernel:
+        """Return the kernel of this key for rules of this skeleton, compiled at most once."""
+        shared = (self._skeleton, self.small, *key)
+        kernel = _kernels.get(shared)
+        if kernel is None:
+            count, is_small, _, _, dtype = key
+            kernel = _kernels[shared] = self._compile(count, is_small, like, dtype)
+        _kernels.move_to_end(shared)
+        while len(_kernels) > MOST_KERNELS:
+            _kernels.popitem(last=False)
         return kernel
 
     def _compile(self, count: int, is_small: bool, like: Tensor, dtype: torch.dtype) -> Kernel:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import RuleError
+from optsmith.rules._modern_functions import ON_COPIES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,17 +94,21 @@ class OverCopies:
     """A function of whole tensors, applied to stacks of copies along the first dimension.
 
     All copies are computed at once with vmap, or one at a time if vmap does not support the
-    function. 0-dim tensors are shared by all copies.
+    function. 0-dim tensors are shared by all copies. Some operators have functions of their own for
+    stacks.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self._vectorizes: bool | None = None
+        self._own = ON_COPIES.get(function.function) if isinstance(function, Whole) else None
 
     def __call__(self, *args: Any) -> Any:
         """Return the values of all copies."""
         import torch
 
+        if self._own is not None and len(args[0]):
+            return self._own(*args)
         stacked = [isinstance(a, torch.Tensor) and a.ndim > 0 for a in args]
         if self._vectorizes is False or not len(args[0]):
             return self._loop(args, stacked)

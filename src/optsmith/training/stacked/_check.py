@@ -30,8 +30,8 @@ class NotStackableError(Exception):
     """The runs of a task cannot be stacked; the message says why."""
 
 
-Kind = Literal["perceptron", "convolutions", "other"]
-"""The type of a model, as far as it affects the speed of stacks."""
+Kind = Literal["perceptron", "convolutions", "tokens", "other"]
+"""The type of a model, as far as it affects the speed of stacks; "tokens" has embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,10 @@ def footprint(task: Task, device: torch.device) -> Footprint:
 def _kind(task: ModuleTask, model: nn.Module) -> Kind:
     if Perceptron.of(task, model):
         return "perceptron"
-    convolutions = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-    return "convolutions" if any(isinstance(m, convolutions) for m in model.modules()) else "other"
+    layers = list(model.modules())
+    if any(isinstance(m, nn.Conv1d | nn.Conv2d | nn.Conv3d) for m in layers):
+        return "convolutions"
+    return "tokens" if any(isinstance(m, nn.Embedding) for m in layers) else "other"
 
 
 def check_stack(task: Task, device: torch.device) -> None:

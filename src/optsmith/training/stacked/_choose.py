@@ -30,6 +30,7 @@ MIB = 1 << 20
 CPU_LIMITS: dict[Kind, tuple[tuple[float, int], ...]] = {
     "perceptron": ((MIB, MOST_COPIES), (3 * MIB, 8)),
     "convolutions": ((MIB, MOST_COPIES), (2.5 * MIB, 8)),
+    "tokens": ((1.5 * MIB, MOST_COPIES), (3 * MIB, 16)),
     "other": ((1.25 * MIB, MOST_COPIES),),
 }
 """Limits on a CPU by type of model: maximum bytes of parameters and activations per copy, and the

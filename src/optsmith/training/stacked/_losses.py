@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn.functional import cross_entropy
 
+from optsmith.training.stacked._functions import OnCopies, cross_entropies
 from optsmith.training.stacked._gradients import Feed
 
 Losses = Callable[[Any, Feed], Tensor]
@@ -24,7 +25,12 @@ _IGNORED = -100
 
 def losses_of(loss: Callable[[Any, Any], Tensor]) -> Losses:
     """Return the stacked version of a loss."""
-    shared, own = vmap(loss, in_dims=(0, None)), vmap(loss, in_dims=(0, 0))
+
+    def one(outputs: Any, targets: Any) -> Tensor:
+        with OnCopies():
+            return loss(outputs, targets)
+
+    shared, own = vmap(one, in_dims=(0, None)), vmap(one, in_dims=(0, 0))
 
     def by_vmap(outputs: Any, feed: Feed) -> Tensor:
         if len(feed.copies) == 1:
@@ -36,9 +42,9 @@ def losses_of(loss: Callable[[Any, Any], Tensor]) -> Losses:
     def by_hand(outputs: Any, feed: Feed) -> Tensor:
         if not _are_classes(outputs, feed.targets):
             return by_vmap(outputs, feed)
-        return _cross_entropies(outputs, feed.by_copy(feed.targets))
+        return cross_entropies(outputs, feed.by_copy(feed.targets))
 
-    # Under vmap, cross entropy is decomposed in Python, which takes as long as a small model.
+    # vmap itself takes as long as a small model.
     return by_hand if loss is cross_entropy else by_vmap
 
 
@@ -69,16 +75,10 @@ def _cross_entropy_slopes(outputs: Tensor, feed: Feed) -> tuple[Tensor, Tensor]:
 
 
 def _are_classes(outputs: Any, targets: Tensor) -> bool:
-    """Return whether each example has one row of outputs and a class index as target."""
+    """Return whether the targets are class indices, for outputs of (copy, example, class, ...)."""
     return (
         isinstance(outputs, Tensor)
-        and outputs.ndim == 3
-        and targets.ndim == 2
+        and outputs.ndim >= 3
+        and targets.ndim == outputs.ndim - 1
         and not targets.is_floating_point()
     )
-
-
-def _cross_entropies(outputs: Tensor, targets: Tensor) -> Tensor:
-    by_example = cross_entropy(outputs.flatten(0, 1), targets.flatten(), reduction="none")
-    counts = (targets != _IGNORED).sum(dim=1)
-    return by_example.view(targets.shape).sum(dim=1) / counts

@@ -220,7 +220,8 @@ class TensorRows(RowProgram):
         before = len(other.lrs)
         for group, old in zip(self._groups, other._groups, strict=True):
             group.state = [
-                s.view(-1, before, *s.shape[1:])[:, index].flatten(0, 1) for s in old.state
+                s.view(len(old.places), before, *s.shape[1:])[:, index].flatten(0, 1)
+                for s in old.state
             ]
 
     def step(self, t: int, total: int, given: Sequence[Tensor], noise: Noise) -> None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from optsmith.task import ModuleTask
+from optsmith.training.stacked._functions import OnCopies
 from optsmith.training.stacked._gradients import Feed, Gradients, Weights
 from optsmith.training.stacked._losses import losses_of
 
@@ -33,7 +34,8 @@ class Vmapped(Gradients):
         return cls(task, module)
 
     def _one(self, weights: Weights, buffers: Weights, inputs: Tensor) -> Any:
-        return functional_call(self.module, (weights, buffers), (inputs,))
+        with OnCopies():
+            return functional_call(self.module, (weights, buffers), (inputs,))
 
     def __call__(
         self, weights: Weights, buffers: Weights, feed: Feed
