@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from optsmith.cli._table import WIDE, comparison_table
-from optsmith.evaluation import Evaluation, Status
+from optsmith.evaluation import Evaluation, Status, shown
 from optsmith.report import claim_data, study_arguments, threshold_of
 from optsmith.study import Finding, Study
 
@@ -36,10 +36,11 @@ def print_study(study: Study, console: Console) -> None:
                 recommended=recommended.recipe,
                 width=console.width,
                 most=MOST_ROWS,
+                names=shown,
             )
         )
     lr = "" if recommended.lr is None else f", lr {recommended.lr:.4g}"
-    use = f"optsmith export {arguments} -o my_optimizer.py   # {recommended.recipe}{lr}"
+    use = f"optsmith export {arguments} -o my_optimizer.py   # {shown(recommended.recipe)}{lr}"
     if study.about["usage"]:  # the task does not use rules as optimizers
         use = f"{recommended.recipe}{lr}"
     lines = ["", study.verdict] if study.verdict else [""]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from optsmith.evaluation import Claim, Comparison, Paired
+from optsmith.evaluation import Claim, Comparison, Paired, shown
 from optsmith.optim import Baseline
 from optsmith.study import Finding, Study
 from optsmith.task import Direction, Metric, Objective
@@ -51,6 +51,7 @@ def claim_data(
     data: dict[str, Any] = plain(
         {
             **asdict(claim),
+            "shown": shown(claim.rule),
             "paired": paired_data(claim.paired, direction),
             "metrics": {
                 name: paired_data(paired, metrics.get(name, Metric(name)).direction)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from optsmith.evaluation import Claim, Comparison, Evaluation, Paired, mean_and_spread
+from optsmith.evaluation import (
+    Claim,
+    Comparison,
+    Evaluation,
+    Paired,
+    mean_and_spread,
+    shown,
+)
 from optsmith.optim import is_baseline
 from optsmith.report._answer import changes, opponent_of
 from optsmith.report._evidence import change_text
@@ -77,9 +84,9 @@ def _rule(finding: Finding, final: Comparison | None = None) -> list[Content]:
     for name, values in (finding.held_out.metrics if finding.held_out else {}).items():
         mean = mean_and_spread(values)[0]
         facts.append(f"{name} {final.metric(name).text(mean) if final else f'{mean:.4g}'}")
-    shown = tag("div", formula(finding.recipe), class_="formula") if finding.is_rule else None
-    words = tag("p", code(finding.recipe), known)
-    return [shown, words, tag("p", " · ".join(facts), class_="soft")]
+    drawn = tag("div", formula(finding.simplified), class_="formula") if finding.is_rule else None
+    words = tag("p", code(finding.simplified), known)
+    return [drawn, words, tag("p", " · ".join(facts), class_="soft")]
 
 
 def _compared(comparison: Comparison, claim: Claim | None, winner: str) -> list[Evaluation]:
@@ -128,7 +135,7 @@ def _row(
         cells.append(comparison.metric(name).text(*mean_and_spread(values)) if values else "")
     cells.append("" if e.lr is None else shortest(e.lr))
     numbers = [tag("td", cell, class_="number") for cell in cells]
-    name = e.recipe if is_baseline(e.recipe) else code(e.recipe)
+    name = e.recipe if is_baseline(e.recipe) else code(shown(e.recipe))
     return tag("tr", tag("th", name, scope="row"), numbers, class_="winner" if is_winner else None)
 
 
@@ -139,7 +146,7 @@ def _curves(evaluations: Sequence[Evaluation]) -> Markup | None:
         points = [(float(a), float(b)) for a, b in e.curve if finite(a) is not None]
         points = [(a, b) for a, b in points if finite(b) is not None]
         if len(points) > 1:
-            series.append(Series(e.recipe, points))
+            series.append(Series(shown(e.recipe), points))
     if not series:
         return None
     drawing = line_chart(series[:CURVES], "step", "signal, mean over the seeds", ratio_for_log=8)
