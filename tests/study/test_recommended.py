@@ -14,9 +14,10 @@ import optsmith
 from invented_studies import invent
 from optsmith import RuleOptimizer, Study, StudyError
 from optsmith.cli import main
-from optsmith.cli._result import print_study
+from optsmith.cli._result import print_study, study_json
 from optsmith.evaluation import Claim, compare_paired
-from optsmith.report import card
+from optsmith.report import card, report_data
+from optsmith.report._page import render
 from optsmith.screening import state_bytes_of, step_cost_of
 from optsmith.storage import Store
 from optsmith.study import Finding
@@ -70,6 +71,35 @@ def replace_claim(study, claim):
     copy = object.__new__(Study)
     copy.__dict__.update(study.__dict__, claim=claim)
     return copy
+
+
+def test_without_an_accepted_rule_the_best_opponent_is_recommended(study):
+    empty = replace_claim(study, None)
+    baselines = {e.recipe: e for e in study.final.baselines}
+    empty.__dict__.update(records=[], _evaluations=[], _final=baselines)
+    best = study.final.best_baseline
+    assert (empty.recommended.recipe, empty.recommended.lr) == (best.recipe, best.lr)
+    assert empty.verdict == (
+        f"No rule was accepted. Recommended: {best.recipe} with lr {best.lr:.4g}, the best of 2"
+        " opponents."
+    )
+    screen = io.StringIO()
+    print_study(empty, Console(file=screen, width=120))
+    assert f"→ {best.recipe}" in screen.getvalue()
+    assert "use it:" in screen.getvalue()
+    assert "cite it:" not in screen.getvalue()
+    assert "No rule was accepted. Recommended" in empty._repr_html_()
+    page = render(report_data(empty))
+    assert "Recommended: a tuned opponent" in page
+    assert "optsmith export" in page
+    assert study_json(empty)["recommended"]["recipe"] == best.recipe
+    empty.__dict__.update(_final={})
+    assert empty.verdict == ""
+    with pytest.raises(StudyError, match="has not accepted any rule"):
+        _ = empty.recommended
+    screen = io.StringIO()
+    print_study(empty, Console(file=screen, width=120))
+    assert screen.getvalue() == "no rule was accepted: none was evaluated\n"
 
 
 def test_an_opponent_is_a_finding(study):

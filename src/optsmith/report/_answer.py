@@ -90,10 +90,11 @@ def changes(comparison: Comparison, claim: Claim | None = None) -> dict[str, Pai
 
 def answer_data(study: Study) -> dict[str, Any]:
     """Return verdict, claim, recommendation and the opponents that left the race."""
+    is_known = study.best(1) or study.final.best_baseline
     return {
         "verdict": study.verdict,
         "claim": claim_data(study.claim, study.objective, study.metrics),
-        "recommended": _recommended(study.recommended) if study.best(1) else None,
+        "recommended": _recommended(study.recommended) if is_known else None,
         "raced": [asdict(left) for left in study.raced],
     }
 

@@ -44,9 +44,11 @@ def study_html(study: Study) -> str:
         f" · {study.settings['algorithm']} search, seed {study.settings['seed']}"
         f" · {plural(len(study.records), 'evaluation', 'evaluations')} · {state}",
     )
+    final = study.final
     if not study.best(1):
-        return block(head, tag("p", "No rule was accepted."))
-    best, final = study.best(), study.final
+        words = tag("p", study.verdict or "No rule was accepted.", class_="verdict")
+        return block(head, words, *([_table(final), _curves(final.rows)] if final.rows else []))
+    best = study.best()
     parts: list[Content] = [head]
     if study.verdict:
         parts.append(tag("p", study.verdict, class_="verdict"))

@@ -176,6 +176,10 @@ def winner_section(data: Mapping[str, Any], goal: Goal) -> Markup:
     winner, claim = data.get("winner"), data.get("claim")
     finished = data.get("finished")
     title = "The rule it found" if finished else "The best rule so far"
+    if not winner and data.get("recommended"):
+        heading = tag("h3", "Recommended: a tuned opponent")
+        opponent = [heading, *_opponent(data, goal), *usage(data)]
+        return section("winner", "The answer", verdict(data), opponent)
     if not winner:
         words = (
             "No rule was accepted: every candidate was screened out, failed, or did not score "

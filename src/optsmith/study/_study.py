@@ -139,10 +139,17 @@ class Study:
     def recommended(self) -> Finding:
         """The recipe to use: a rule or an opponent, as the claim says; without one, the best rule.
 
+        If no rule was accepted, it is the best opponent.
+
         Raises:
-            StudyError: No rule was accepted.
+            StudyError: There is neither a rule nor an opponent.
         """
-        return self.best() if self.claim is None else self.finding(self.claim.recommended)
+        if self.claim is not None:
+            return self.finding(self.claim.recommended)
+        opponent = self.final.best_baseline
+        if opponent is not None and not self.best(1):
+            return self.finding(opponent.recipe)
+        return self.best()
 
     def finding(self, recipe: str) -> Finding:
         """Return a rule or an opponent of the study.
@@ -197,8 +204,15 @@ class Study:
         if self.claim is not None:
             rule = shown(self.claim.rule)
             return self.claim.verdict(self.objective.reported, self.metrics, rule)
-        best = self.best() if self.best(1) else None
-        return self.final.verdict(best.recipe, best.simplified) if best else ""
+        if self.best(1):
+            return self.final.verdict(self.best().recipe, self.best().simplified)
+        opponent = self.final.best_baseline
+        if opponent is None:
+            return ""
+        lr = "" if opponent.lr is None else f" with lr {opponent.lr:.4g}"
+        others = len(self.final.baselines)
+        best = f", the best of {others} opponents" if others > 1 else ""
+        return f"No rule was accepted. Recommended: {opponent.recipe}{lr}{best}."
 
     def table(self) -> Any:
         """Return every evaluation as a pandas DataFrame."""
