@@ -56,7 +56,7 @@ def study_html(study: Study) -> str:
         name, lr = study.recommended.recipe, shortest(study.recommended.lr)
         parts.append(tag("p", tag("b", "Recommended: "), code(name), f", learning rate {lr}"))
         parts.append(tag("p", tag("b", "Best rule:")))
-    parts.append(_rule(best, final))
+    parts.append(_rule(best, final, study.objective.name))
     if final.rows:
         parts.append(_table(final, study.claim, best.recipe, ROWS))
         parts.append(_curves(_compared(final, study.claim, best.recipe)))
@@ -75,14 +75,26 @@ def comparison_html(comparison: Comparison) -> str:
     return block(_table(comparison), _curves(comparison.rows))
 
 
-def _rule(finding: Finding, final: Comparison | None = None) -> list[Content]:
-    """Return formula, text and scores of a finding; `final` has the units of scores."""
+def _rule(
+    finding: Finding, final: Comparison | None = None, searched: str = "score"
+) -> list[Content]:
+    """Return formula, text and scores of a finding.
+
+    Args:
+        finding: The finding.
+        final: The final comparison, which has the name and the units of held-out scores.
+        searched: Name of the scores of the search.
+    """
     known = f" ({finding.known})" if finding.known else ""
     facts = [f"learning rate {shortest(finding.lr)}"]
-    for name, score in (("search", finding.search_score), ("held-out", finding.held_out_score)):
+    reported = final.objective.name if final else "score"
+    for name, score in (
+        (f"search {searched}", finding.search_score),
+        (f"held-out {reported}", finding.held_out_score),
+    ):
         if (number := finite(score)) is not None:
             text = final.objective.brief(number) if final else f"{number:.4g}"
-            facts.append(f"{name} {final.objective.name if final else 'score'} {text}")
+            facts.append(f"{name} {text}")
     for name, values in (finding.held_out.metrics if finding.held_out else {}).items():
         mean = mean_and_spread(values)[0]
         facts.append(f"{name} {final.metric(name).text(mean) if final else f'{mean:.4g}'}")

@@ -110,7 +110,7 @@ def _draw_differences(axis: Any, study: Study, seeds: list[float], other: Evalua
         axis.axhline(100 * paired.change, color=COLOURS[0], linestyle="--", linewidth=1)
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set(
-        title=f"{study.objective.name} against {other.recipe}",
+        title=f"{study.objective.reported.name} against {other.recipe}",
         xlabel="seeds, in the order of their difference",
         ylabel="change, %",
     )
