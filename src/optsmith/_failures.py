@@ -12,6 +12,9 @@ LONGEST_TRACEBACK = 4000
 """Maximum number of characters of a traceback; the beginning of a longer one is cut."""
 
 _PACKAGE = str(Path(__file__).parent)
+_WATCH = str(Path(__file__).parent / "study" / "_watch.py")
+"""Calls the operations of the user's code while a task is checked."""
+
 _NO_MEMORY = (
     "out of memory",
     "can't allocate memory",
@@ -63,6 +66,7 @@ def traceback_text(error: BaseException) -> str:
 
 
 def _cut(stack: traceback.StackSummary) -> None:
-    """Remove the first frames while they are Optsmith's, unless all are."""
+    """Remove the first frames while they are Optsmith's, unless all are, and those of its watch."""
     others = (i for i, frame in enumerate(stack) if not frame.filename.startswith(_PACKAGE))
     del stack[: next(others, 0)]
+    stack[:] = [frame for frame in stack if frame.filename != _WATCH]

@@ -10,8 +10,10 @@ import pytest
 from invented_studies import OPPONENT, RULES, evaluation, invent, invented_claim
 from optsmith import Objective, OptsmithError, StudyError
 from optsmith.evaluation import Comparison
-from optsmith.report import studies_html
+from optsmith.report import report_data, studies_html
 from optsmith.report._figure import Series, line_chart
+from optsmith.report._page import render
+from optsmith.report._studies import table_heads
 from optsmith.study import compare_studies
 
 
@@ -59,6 +61,16 @@ def test_a_study_shows_verdict_formula_table_and_curves(tmp_path):
     assert "−20 %" in text  # noqa: RUF001
     assert "Recommended" not in text
     assert html.count('class="curve') == 4  # two lines and their keys
+
+
+def test_scores_of_the_search_and_of_the_report_have_their_own_names(tmp_path):
+    objective = Objective("validation loss", report_name="test loss")
+    study = invent(tmp_path, objective=objective, claim=invented_claim(recommended=OPPONENT))
+    for text in (shown(study._repr_html_()), render(report_data(study))):
+        assert "search validation loss" in text
+        assert "held-out test loss" in text
+        assert "held-out validation loss" not in text
+    assert table_heads(study.compare())[2:4] == ["search validation loss", "held-out test loss"]
 
 
 def test_a_recommended_opponent_is_named_before_the_best_rule(tmp_path):

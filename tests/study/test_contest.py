@@ -231,6 +231,9 @@ def test_equal_recipes_are_not_told_apart(store):
     claim = compare(store, Invented(equal, noise=0.02)).claim
     assert not claim.paired.decided
     assert (claim.paired.seeds, claim.looks, claim.stopped) == (32, 3, "seeds")
+    # What is recommended is better on report seeds, which have chosen nothing.
+    better = claim.rule_score < claim.opponent_score
+    assert claim.recommended == (claim.rule if better else claim.opponent)
 
 
 def test_an_opponent_that_wins_is_recommended(store):

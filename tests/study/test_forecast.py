@@ -203,3 +203,17 @@ def test_full_runs_may_be_slower_than_those_of_a_proxy():
         forecast.skip("search")
         lefts.append(forecast.left(1.0))
     assert lefts[1] == pytest.approx(5 * lefts[0])
+
+
+def test_a_study_ends_with_its_time_because_parts_are_left_out():
+    slow = Evaluation("g", Status.OK, trained=475, seconds=20.0, steps=100)
+    free, limited = (
+        Forecast(settings(), OPPONENTS, 2),
+        Forecast(settings(), OPPONENTS, 2, until=360),
+    )
+    for forecast in (free, limited):
+        forecast.add("search", slow, 60.0)
+    assert free.left(60.0) > 600
+    assert limited.left(60.0) == 300
+    limited.add("tuning", replace(slow, seconds=400.0), 350.0)  # what is under way is finished
+    assert limited.left(350.0) > 10

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import optsmith
 from optsmith import Task, TaskError
 from optsmith._duration import parse_duration
 from optsmith.study._cost import survivors, tuning_runs, work_of
@@ -314,3 +315,9 @@ def test_recipes_that_are_not_rules_are_counted():
 def test_the_ratio_of_steps_includes_what_every_run_costs():
     fixed = Speed(RunTime(1.0, 100.0), RunTime(1.0, 100.0))
     assert step_ratio(fixed, fixed, 100, 1000) == pytest.approx(1.1 / 2)
+
+
+def test_a_time_that_is_too_short_leaves_nothing_behind(tmp_path):
+    with pytest.raises(TaskError, match="too short for a claim"):
+        optsmith.search(bowl(), storage=tmp_path, max_time="1s", workers=0, progress=False)
+    assert not list(tmp_path.iterdir())

@@ -155,6 +155,30 @@ def broadcasting(run):
         yield loss.detach()
 
 
+def subtracting(run):
+    model = nn.Linear(4, 1)
+    optimizer = run.optimizer(model)
+    for _ in range(run.steps):
+        optimizer.zero_grad()
+        loss = ((Y[:, 0] - model(X)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        yield loss.detach()
+
+
+def radial(run):
+    """Subtract as many centres as there are examples, which are parameters."""
+    centres = nn.Parameter(torch.linspace(-1, 1, len(X)))
+    out = nn.Linear(len(X), 1)
+    optimizer = run.optimizer([centres, *out.parameters()])
+    for _ in range(run.steps):
+        optimizer.zero_grad()
+        loss = ((out(torch.exp(-((X[:, :1] - centres) ** 2))) - Y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        yield loss.detach()
+
+
 def odd_metrics(value):
     def train(run):
         yield from stepping(square)(run)
@@ -219,6 +243,11 @@ LOOPS = {
         "the targets of the task mine broadcast against the outputs: shapes (64,) and (64, 1) give"
         " (64, 64); reshape the targets to (64, 1)",
     ),
+    "broadcast by a subtraction": (
+        subtracting,
+        "the targets of the task mine broadcast against the outputs: shapes (64,) and (64, 1) give"
+        " (64, 64); reshape the targets to (64, 1)",
+    ),
     "metrics without names": (
         odd_metrics(0.5),
         'the task mine must return its metrics by name, such as {"accuracy": 0.9}, or nothing,'
@@ -258,6 +287,12 @@ def loaders(*parts, **settings):
 
 
 DATASET = TensorDataset(X, Y)
+
+
+def test_a_subtraction_of_parameters_may_broadcast():
+    check(own_loop(radial))
+
+
 FIRST_HALF, SECOND_HALF = Rows(DATASET, range(32)), Rows(DATASET, range(32, 64))
 EQUAL = "the {0} data of the task mine is its {1} data: give examples that are not in the {1} data"
 BROADCAST = (

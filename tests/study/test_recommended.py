@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from rich.console import Console
 
 import optsmith
+from invented_studies import invent
 from optsmith import RuleOptimizer, Study, StudyError
 from optsmith.cli import main
+from optsmith.cli._result import print_study, study_json
+from optsmith.evaluation import Claim, compare_paired
+from optsmith.report import card, report_data
+from optsmith.report._page import render
 from optsmith.screening import state_bytes_of, step_cost_of
 from optsmith.storage import Store
 from optsmith.study import Finding
@@ -64,6 +71,35 @@ def replace_claim(study, claim):
     copy = object.__new__(Study)
     copy.__dict__.update(study.__dict__, claim=claim)
     return copy
+
+
+def test_without_an_accepted_rule_the_best_opponent_is_recommended(study):
+    empty = replace_claim(study, None)
+    baselines = {e.recipe: e for e in study.final.baselines}
+    empty.__dict__.update(records=[], _evaluations=[], _final=baselines)
+    best = study.final.best_baseline
+    assert (empty.recommended.recipe, empty.recommended.lr) == (best.recipe, best.lr)
+    assert empty.verdict == (
+        f"No rule was accepted. Recommended: {best.recipe} with lr {best.lr:.4g}, the best of 2"
+        " opponents."
+    )
+    screen = io.StringIO()
+    print_study(empty, Console(file=screen, width=120))
+    assert f"→ {best.recipe}" in screen.getvalue()
+    assert "use it:" in screen.getvalue()
+    assert "cite it:" not in screen.getvalue()
+    assert "No rule was accepted. Recommended" in empty._repr_html_()
+    page = render(report_data(empty))
+    assert "Recommended: a tuned opponent" in page
+    assert "optsmith export" in page
+    assert study_json(empty)["recommended"]["recipe"] == best.recipe
+    empty.__dict__.update(_final={})
+    assert empty.verdict == ""
+    with pytest.raises(StudyError, match="has not accepted any rule"):
+        _ = empty.recommended
+    screen = io.StringIO()
+    print_study(empty, Console(file=screen, width=120))
+    assert screen.getvalue() == "no rule was accepted: none was evaluated\n"
 
 
 def test_an_opponent_is_a_finding(study):
@@ -191,6 +227,31 @@ def test_findings_show_simplified_rules(study):
     assert Finding(evaluation).known == "torch:momentum"
     unknown = Finding(replace(evaluation, recipe="nowhere(g)"))
     assert (unknown.simplified, unknown.known) == ("nowhere(g)", "")
+
+
+def test_a_rule_is_shown_simplified_and_found_in_both_forms(tmp_path, monkeypatch):
+    rules = ("g", "sign(m1)", "m1 + RMSprop*exp(Adam)", "(g + m1)^1", "g3")
+    monkeypatch.setattr("invented_studies.RULES", rules)
+    study = invent(tmp_path, claim=better("(g + m1)^1"))
+    assert study.best().recipe == "(g + m1)^1"
+    assert study.verdict.startswith("g + m1 beats torch:nesterov+cosine in ")
+    assert replace_claim(study, None).verdict.startswith("g + m1 ")
+    assert study.finding("g + m1") == study.finding("(g + m1)^1") == study.best()
+    assert "(g + m1)^1" not in study._repr_html_()
+    screen = io.StringIO()
+    print_study(study, Console(file=screen, width=120))
+    assert "→ g + m1 " in screen.getvalue()
+    assert "(g + m1)^1" not in screen.getvalue()
+    text = card(study)
+    assert text.count("(g + m1)^1") == 2  # as found, and in the command that exports it
+    with pytest.raises(StudyError, match="no score of m1 - g"):
+        study.finding("m1 - g")
+
+
+def better(rule) -> Claim:
+    paired = compare_paired([0.18, 0.2, 0.22, 0.2, 0.2], [0.23, 0.25, 0.27, 0.25, 0.25])
+    return Claim(rule=rule, lr=0.01, opponent="torch:nesterov+cosine", opponent_lr=0.01,
+                 paired=paired, recommended=rule)  # fmt: skip
 
 
 def test_limits_bound_what_a_search_proposes(tmp_path):

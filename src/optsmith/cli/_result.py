@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from optsmith.cli._table import WIDE, comparison_table
-from optsmith.evaluation import Evaluation, Status
+from optsmith.evaluation import Evaluation, Status, shown
 from optsmith.report import claim_data, study_arguments, threshold_of
 from optsmith.study import Finding, Study
 
@@ -24,7 +24,7 @@ def result_console() -> Console:
 
 def print_study(study: Study, console: Console) -> None:
     """Print the result of a search: table, verdict, and what to do next."""
-    if not study.best(1):
+    if not study.best(1) and study.final.best_baseline is None:
         console.print(_nothing(study), highlight=False, soft_wrap=True)
         return
     recommended, arguments = study.recommended, study_arguments(study)
@@ -36,20 +36,25 @@ def print_study(study: Study, console: Console) -> None:
                 recommended=recommended.recipe,
                 width=console.width,
                 most=MOST_ROWS,
+                names=shown,
             )
         )
     lr = "" if recommended.lr is None else f", lr {recommended.lr:.4g}"
-    use = f"optsmith export {arguments} -o my_optimizer.py   # {recommended.recipe}{lr}"
+    use = f"optsmith export {arguments} -o my_optimizer.py   # {shown(recommended.recipe)}{lr}"
     if study.about["usage"]:  # the task does not use rules as optimizers
         use = f"{recommended.recipe}{lr}"
     lines = ["", study.verdict] if study.verdict else [""]
-    lines += [f"  use it:   {use}", f"  cite it:  optsmith card {arguments}"]
+    lines.append(f"  use it:   {use}")
+    if study.best(1):
+        lines.append(f"  cite it:  optsmith card {arguments}")
     console.print("\n".join(lines), highlight=False, soft_wrap=True, markup=False)
 
 
 def _nothing(study: Study) -> str:
     """Return the message for a search without a winner."""
     threshold = threshold_of(study)
+    if not study.records:
+        return "no rule was accepted: none was evaluated"
     if threshold is None:
         return "no rule was accepted"
     return (
@@ -63,12 +68,13 @@ def study_json(study: Study) -> dict[str, Any]:
     """Return the result of a search as plain data."""
     best = study.best(int(study.settings["proposals"]))
     final = study.final
+    is_known = best or final.best_baseline
     return {
         "study": study.name,
         "finished": study.finished,
         "best": _finding_json(study.best()) if best else None,
         "top": [_finding_json(finding) for finding in best],
-        "recommended": _recommended_json(study.recommended) if best else None,
+        "recommended": _recommended_json(study.recommended) if is_known else None,
         "known": study.best().known if best else "",
         "claim": claim_data(study.claim, study.objective, study.metrics),
         "baselines": [evaluation_json(e) for e in final.baselines],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from rich.box import HEAVY_HEAD, SIMPLE
@@ -32,6 +32,7 @@ def comparison_table(
     recommended: str = "",
     width: int = WIDE,
     most: int | None = None,
+    names: Callable[[str], str] = str,
 ) -> Table:
     """Return one row per recipe, compared with the best opponent; rules are bold.
 
@@ -41,6 +42,7 @@ def comparison_table(
         recommended: The recipe to mark.
         width: Width of the terminal; narrow ones have no spreads, no costs, one metric.
         most: Number of rows to show; those of the claim always are.
+        names: Returns the text of a recipe as it is shown.
     """
     opponent, against = opponent_of(comparison, claim), changes(comparison, claim)
     claimed = {recommended, opponent, claim.rule if claim else ""}
@@ -61,7 +63,7 @@ def comparison_table(
         table.add_column(name, justify="right", no_wrap=True, min_width=least)
     for i, e in enumerate(shown):
         mark = "→ " if e.recipe == recommended else ""
-        row = [mark + e.recipe, *(cells[i] for cells in columns.values())]
+        row = [mark + names(e.recipe), *(cells[i] for cells in columns.values())]
         table.add_row(*map(escape, row), style="" if is_baseline(e.recipe) else "bold")
     hidden = len(comparison.rows) - len(shown)
     table.caption = "\n".join(_notes(shown, opponent if against else "", hidden)) or None

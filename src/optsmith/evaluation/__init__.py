@@ -5,6 +5,7 @@ from optsmith.evaluation._comparison import Comparison, frame
 from optsmith.evaluation._evaluate import evaluate_recipe, evaluate_recipes
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status, mean_and_spread
 from optsmith.evaluation._paired import Paired, compare_evaluations, compare_paired
+from optsmith.evaluation._shown import shown
 from optsmith.evaluation._speed_up import SpeedUp, speed_up
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "evaluate_recipes",
     "frame",
     "mean_and_spread",
+    "shown",
     "speed_up",
 ]

@@ -109,17 +109,21 @@ class Claim:
     opponent_score: float = math.nan
     metric_means: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def verdict(self, objective: Objective, metrics: Mapping[str, Metric]) -> str:
+    def verdict(
+        self, objective: Objective, metrics: Mapping[str, Metric], rule: str | None = None
+    ) -> str:
         """Return the claim in a few sentences; the first one is on score and held-out metrics.
 
         Args:
             objective: The objective of the task.
             metrics: Declared metrics of the task, by name.
+            rule: Text of the rule, if it is to be shown in another form.
         """
+        rule = rule or self.rule
         if not self.opponent:
-            return f"{self.rule} was not compared with an opponent."
+            return f"{rule} was not compared with an opponent."
         score = Measured(objective, self.paired, self.rule_score, self.opponent_score)
-        sentences = [compared(self.rule, self.opponent, score, self._measured(metrics))]
+        sentences = [compared(rule, self.opponent, score, self._measured(metrics))]
         if self.known:
             sentences.append(named(self.known))
         if score.better is None and self.stopped == "time":
@@ -133,7 +137,7 @@ class Claim:
         if self.equally_tuned is not None:
             against = f"{self.equally_tuned_opponent}, equally tuned,"
             sentences.append(f"It {outcome(Measured(objective, self.equally_tuned), against)}.")
-        sentences += diverged(self.rule, self.opponent, self.paired)
+        sentences += diverged(rule, self.opponent, self.paired)
         if self.recommended == self.opponent:
             lr = "" if self.opponent_lr is None else f" with lr {self.opponent_lr:.4g}"
             sentences.append(f"Recommended: {self.opponent}{lr}: no rule that was found is better.")

@@ -77,26 +77,31 @@ class Comparison:
         found = {e.recipe: compare_evaluations(e, other, self.objective) for e in rows}
         return {recipe: paired for recipe, paired in found.items() if paired.seeds}
 
-    def verdict(self, rule: str) -> str:
+    def verdict(self, rule: str, name: str | None = None) -> str:
         """Return sentences on whether a rule beats the best baseline, on the seeds of both.
 
         They are empty without that rule or without a baseline with a score. The baseline is the
         best of several on the same seeds, which favours it; the p-value is corrected for that.
+
+        Args:
+            rule: Text of the rule.
+            name: The same in another form, to be shown.
         """
         mine = next((e for e in self.rules if e.recipe == rule), None)
         best = self.best_baseline
         if mine is None or best is None:
             return ""
+        name = name or rule
         if not mine.scores:
             how = _ENDED.get(mine.status, mine.status.value)
-            return f"{rule} has no score: it {how}."
+            return f"{name} has no score: it {how}."
         score = self._measured(mine, best, self.objective)
         if score.better is False:
             p = min(1.0, score.paired.p * len(self.baselines))
             score = replace(score, paired=replace(score.paired, p=p))
-        metrics = [self._measured(mine, best, self.metric(name)) for name in mine.metrics]
-        first = compared(rule, best.recipe, score, primary(metrics))
-        return " ".join([first, *diverged(rule, best.recipe, score.paired)])
+        metrics = [self._measured(mine, best, self.metric(metric)) for metric in mine.metrics]
+        first = compared(name, best.recipe, score, primary(metrics))
+        return " ".join([first, *diverged(name, best.recipe, score.paired)])
 
     def _measured(
         self, one: Evaluation, other: Evaluation, quantity: Objective | Metric

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from optsmith.evaluation import Claim, Comparison, Paired
+from optsmith.evaluation import Claim, Comparison, Paired, shown
 from optsmith.optim import Baseline
 from optsmith.study import Finding, Study
 from optsmith.task import Direction, Metric, Objective
@@ -51,6 +51,7 @@ def claim_data(
     data: dict[str, Any] = plain(
         {
             **asdict(claim),
+            "shown": shown(claim.rule),
             "paired": paired_data(claim.paired, direction),
             "metrics": {
                 name: paired_data(paired, metrics.get(name, Metric(name)).direction)
@@ -89,10 +90,11 @@ def changes(comparison: Comparison, claim: Claim | None = None) -> dict[str, Pai
 
 def answer_data(study: Study) -> dict[str, Any]:
     """Return verdict, claim, recommendation and the opponents that left the race."""
+    is_known = study.best(1) or study.final.best_baseline
     return {
         "verdict": study.verdict,
         "claim": claim_data(study.claim, study.objective, study.metrics),
-        "recommended": _recommended(study.recommended) if study.best(1) else None,
+        "recommended": _recommended(study.recommended) if is_known else None,
         "raced": [asdict(left) for left in study.raced],
     }
 

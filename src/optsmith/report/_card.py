@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from optsmith.report._evidence import (
+    against_text,
     change_text,
     evidence_text,
     first_sentence,
@@ -127,7 +128,7 @@ def _opponents(data: Mapping[str, Any], goal: Goal) -> list[Part]:
     head = ["recipe", goal.quantity.name, "change", "95 % interval", "learning rate", "seeds"]
     lines = [
         (
-            Verbatim(row["label"]),
+            Verbatim(row.get("shown") or row["label"]),
             goal.quantity.text(row.get("score")) if row["status"] == "ok" else row["status"],
             *_change(row, final.get("opponent")),
             shortest(row.get("lr")),
@@ -178,7 +179,7 @@ def _checks(claim: Mapping[str, Any], goal: Goal) -> list[Part]:
     rows = [
         (
             check["setting"],
-            Verbatim(check["against"]),
+            Verbatim(against_text(claim, check)),
             change_text(check["paired"]),
             interval_text(check["paired"]) or MISSING,
             count(check["paired"].get("seeds")),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from optsmith.report._evidence import (
+    against_text,
     change_text,
     interval_text,
     share_interval,
@@ -67,7 +68,7 @@ def _table(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
         tag(
             "tr",
             tag("th", check["setting"], scope="row"),
-            tag("td", code(check["against"])),
+            tag("td", code(against_text(claim, check))),
             tag("td", change_text(check["paired"]), class_="number"),
             tag("td", interval_text(check["paired"]) or MISSING, class_="number spread"),
             tag("td", count(check["paired"].get("seeds")), class_="number"),

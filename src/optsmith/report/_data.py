@@ -8,7 +8,7 @@ from typing import Any
 
 from optsmith._errors import StudyError
 from optsmith._files import write_atomically
-from optsmith.evaluation import Evaluation, Paired, mean_and_spread
+from optsmith.evaluation import Evaluation, Paired, mean_and_spread, shown
 from optsmith.optim import Baseline, is_baseline
 from optsmith.report._answer import answer_data, changes, opponent_of, paired_data, plain
 from optsmith.report._card import make_card
@@ -144,6 +144,7 @@ def _row(evaluation: Evaluation, change: Mapping[str, Any] | None) -> dict[str, 
     baseline = is_baseline(evaluation.recipe)
     return {
         "label": evaluation.recipe,
+        "shown": shown(evaluation.recipe),
         "kind": "baseline" if baseline else "rule",
         "schedule": Baseline.parse(evaluation.recipe).schedule if baseline else "",
         "lr": evaluation.lr,

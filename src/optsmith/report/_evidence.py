@@ -38,6 +38,12 @@ def _percent(value: Any, decimals: int) -> str:
     return f"+{text}" if positive else text
 
 
+def against_text(claim: Mapping[str, Any], check: Mapping[str, Any]) -> str:
+    """Return what a check of a claim compares with; the rule as it is shown elsewhere."""
+    against: str = check["against"]
+    return claim.get("shown") or against if against == claim.get("rule") else against
+
+
 def change_text(paired: Paired | None) -> str:
     """Return the relative change: `-5.3 %`."""
     if not paired or finite(paired.get("change")) is None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from optsmith.evaluation import Claim, Comparison, Evaluation, Paired, mean_and_spread
+from optsmith.evaluation import (
+    Claim,
+    Comparison,
+    Evaluation,
+    Paired,
+    mean_and_spread,
+    shown,
+)
 from optsmith.optim import is_baseline
 from optsmith.report._answer import changes, opponent_of
 from optsmith.report._evidence import change_text
@@ -37,9 +44,11 @@ def study_html(study: Study) -> str:
         f" · {study.settings['algorithm']} search, seed {study.settings['seed']}"
         f" · {plural(len(study.records), 'evaluation', 'evaluations')} · {state}",
     )
+    final = study.final
     if not study.best(1):
-        return block(head, tag("p", "No rule was accepted."))
-    best, final = study.best(), study.final
+        words = tag("p", study.verdict or "No rule was accepted.", class_="verdict")
+        return block(head, words, *([_table(final), _curves(final.rows)] if final.rows else []))
+    best = study.best()
     parts: list[Content] = [head]
     if study.verdict:
         parts.append(tag("p", study.verdict, class_="verdict"))
@@ -47,7 +56,7 @@ def study_html(study: Study) -> str:
         name, lr = study.recommended.recipe, shortest(study.recommended.lr)
         parts.append(tag("p", tag("b", "Recommended: "), code(name), f", learning rate {lr}"))
         parts.append(tag("p", tag("b", "Best rule:")))
-    parts.append(_rule(best, final))
+    parts.append(_rule(best, final, study.objective.name))
     if final.rows:
         parts.append(_table(final, study.claim, best.recipe, ROWS))
         parts.append(_curves(_compared(final, study.claim, best.recipe)))
@@ -66,20 +75,32 @@ def comparison_html(comparison: Comparison) -> str:
     return block(_table(comparison), _curves(comparison.rows))
 
 
-def _rule(finding: Finding, final: Comparison | None = None) -> list[Content]:
-    """Return formula, text and scores of a finding; `final` has the units of scores."""
+def _rule(
+    finding: Finding, final: Comparison | None = None, searched: str = "score"
+) -> list[Content]:
+    """Return formula, text and scores of a finding.
+
+    Args:
+        finding: The finding.
+        final: The final comparison, which has the name and the units of held-out scores.
+        searched: Name of the scores of the search.
+    """
     known = f" ({finding.known})" if finding.known else ""
     facts = [f"learning rate {shortest(finding.lr)}"]
-    for name, score in (("search", finding.search_score), ("held-out", finding.held_out_score)):
+    reported = final.objective.name if final else "score"
+    for name, score in (
+        (f"search {searched}", finding.search_score),
+        (f"held-out {reported}", finding.held_out_score),
+    ):
         if (number := finite(score)) is not None:
             text = final.objective.brief(number) if final else f"{number:.4g}"
-            facts.append(f"{name} {final.objective.name if final else 'score'} {text}")
+            facts.append(f"{name} {text}")
     for name, values in (finding.held_out.metrics if finding.held_out else {}).items():
         mean = mean_and_spread(values)[0]
         facts.append(f"{name} {final.metric(name).text(mean) if final else f'{mean:.4g}'}")
-    shown = tag("div", formula(finding.recipe), class_="formula") if finding.is_rule else None
-    words = tag("p", code(finding.recipe), known)
-    return [shown, words, tag("p", " · ".join(facts), class_="soft")]
+    drawn = tag("div", formula(finding.simplified), class_="formula") if finding.is_rule else None
+    words = tag("p", code(finding.simplified), known)
+    return [drawn, words, tag("p", " · ".join(facts), class_="soft")]
 
 
 def _compared(comparison: Comparison, claim: Claim | None, winner: str) -> list[Evaluation]:
@@ -128,7 +149,7 @@ def _row(
         cells.append(comparison.metric(name).text(*mean_and_spread(values)) if values else "")
     cells.append("" if e.lr is None else shortest(e.lr))
     numbers = [tag("td", cell, class_="number") for cell in cells]
-    name = e.recipe if is_baseline(e.recipe) else code(e.recipe)
+    name = e.recipe if is_baseline(e.recipe) else code(shown(e.recipe))
     return tag("tr", tag("th", name, scope="row"), numbers, class_="winner" if is_winner else None)
 
 
@@ -139,7 +160,7 @@ def _curves(evaluations: Sequence[Evaluation]) -> Markup | None:
         points = [(float(a), float(b)) for a, b in e.curve if finite(a) is not None]
         points = [(a, b) for a, b in points if finite(b) is not None]
         if len(points) > 1:
-            series.append(Series(e.recipe, points))
+            series.append(Series(shown(e.recipe), points))
     if not series:
         return None
     drawing = line_chart(series[:CURVES], "step", "signal, mean over the seeds", ratio_for_log=8)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from optsmith._errors import OptsmithError, StudyError
-from optsmith.evaluation import Evaluation
+from optsmith.evaluation import Evaluation, shown
 from optsmith.report._answer import opponent_of
 from optsmith.report._figure import Series
 from optsmith.report._studies import AXES, bands, goal_of
@@ -57,7 +57,7 @@ def plot_study(study: Study) -> Any:
     figure, axes = _figure(2 if seeds else 1)
     for i, e in enumerate(filter(None, (mine, other))):
         points = [(a, b) for a, b in e.curve if finite(b) is not None]
-        axes[0].plot(*zip(*points, strict=True), color=COLOURS[i], label=e.recipe)
+        axes[0].plot(*zip(*points, strict=True), color=COLOURS[i], label=shown(e.recipe))
     axes[0].set(xlabel="step", ylabel="signal, mean over the seeds")
     _log_if_wide(axes[0], [b for e in filter(None, (mine, other)) for _, b in e.curve])
     axes[0].legend(frameon=False)
@@ -110,7 +110,7 @@ def _draw_differences(axis: Any, study: Study, seeds: list[float], other: Evalua
         axis.axhline(100 * paired.change, color=COLOURS[0], linestyle="--", linewidth=1)
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set(
-        title=f"{study.objective.name} against {other.recipe}",
+        title=f"{study.objective.reported.name} against {other.recipe}",
         xlabel="seeds, in the order of their difference",
         ylabel="change, %",
     )

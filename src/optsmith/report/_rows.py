@@ -22,8 +22,10 @@ def optimizer_of(row: Row) -> str:
 
 def name_of(row: Row) -> str:
     """Return the display name of a row: `torch:adam, cosine`."""
+    if is_rule(row):
+        return str(row.get("shown") or row["label"])
     schedule = row.get("schedule")
-    return f"{optimizer_of(row)}, {schedule}" if schedule and not is_rule(row) else row["label"]
+    return f"{optimizer_of(row)}, {schedule}" if schedule else str(row["label"])
 
 
 def recipe_name(recipe: Mapping[str, Any]) -> str:

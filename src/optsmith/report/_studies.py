@@ -58,9 +58,9 @@ def history_chart(study: Study) -> Markup | None:
 
 def table_heads(comparison: StudyComparison) -> list[str]:
     """Return the names of the columns of `table_cells`."""
-    name = comparison.objective.name
+    name, reported = comparison.objective.name, comparison.objective.reported.name
     return [
-        "", "studies", f"search {name}", f"held-out {name}", "against the best opponent",
+        "", "studies", f"search {name}", f"held-out {reported}", "against the best opponent",
         "evaluations", "full runs", "time",
     ]  # fmt: skip
 

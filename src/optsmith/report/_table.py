@@ -165,7 +165,7 @@ def final_table(rows: Sequence[Row], goal: Goal, marks: Mapping[str, str]) -> Ma
     bodies: list[Content] = []
     if rules:
         lines = [
-            _line([code(rows[i]["label"]), mark(rows[i])], i, rows[i], columns, "ours")
+            _line([code(name_of(rows[i])), mark(rows[i])], i, rows[i], columns, "ours")
             for i in rules
         ]
         bodies.append(tag("tbody", _banner("Found by this search", columns.many), lines))

@@ -135,7 +135,7 @@ def _rule(data: Mapping[str, Any], goal: Goal, size: str = "") -> list[Content]:
         _score("search", winner["search"], goal),
     ]
     if winner.get("held_out"):
-        facts.append(_score("held-out", winner["held_out"], goal))
+        facts.append(_score("held-out", winner["held_out"], Goal.reported(task)))
     raw = None
     if shown != winner["rule"]:
         raw = tag(
@@ -174,8 +174,12 @@ def _opponent(data: Mapping[str, Any], goal: Goal) -> list[Content]:
 def winner_section(data: Mapping[str, Any], goal: Goal) -> Markup:
     """Return the section of the answer, or a sentence that says why there is none."""
     winner, claim = data.get("winner"), data.get("claim")
-    finished = data.get("finished")
+    finished, reported = data.get("finished"), Goal.reported(data.get("task") or {})
     title = "The rule it found" if finished else "The best rule so far"
+    if not winner and data.get("recommended"):
+        heading = tag("h3", "Recommended: a tuned opponent")
+        opponent = [heading, *_opponent(data, reported), *usage(data)]
+        return section("winner", "The answer", verdict(data), opponent)
     if not winner:
         words = (
             "No rule was accepted: every candidate was screened out, failed, or did not score "
@@ -190,7 +194,7 @@ def winner_section(data: Mapping[str, Any], goal: Goal) -> Markup:
     if recommended.get("kind") == "baseline":
         content = [
             tag("h3", "Recommended: a tuned opponent"),
-            _opponent(data, goal),
+            _opponent(data, reported),
             usage(data),
             tag("h3", "The best rule of the search", known),
             _rule(data, goal, "small"),
@@ -202,6 +206,6 @@ def winner_section(data: Mapping[str, Any], goal: Goal) -> Markup:
         "winner",
         "The answer" if claim else title,
         verdict(data),
-        _evidence(claim, goal) if claim else None,
+        _evidence(claim, reported) if claim else None,
         content,
     )

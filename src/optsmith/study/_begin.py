@@ -90,6 +90,7 @@ def begin(
     workers: int,
     finish: bool,
     start: float,
+    planned: Settings | None = None,
 ) -> Begun:
     """Store the settings, or check that they are those of the study.
 
@@ -100,9 +101,10 @@ def begin(
         workers: Number of workers.
         finish: Whether to end the search of an existing study now.
         start: Time at which the session started.
+        planned: Settings of a new study with its plan; None: it is made here.
 
     Raises:
-        OptsmithError: The study has other settings.
+        OptsmithError: The study has other settings, or its time is too short.
     """
     task, settings = prepared.task, prepared.settings
     first_signal = checked.task.first_signal
@@ -132,7 +134,7 @@ def begin(
         if finish:
             raise StudyError(f"the study {store.name} has no search that could be finished")
         stacking = stacking_of(task, settings.device, settings.stack)
-        settings = _planned(prepared, settings, stacking, workers, start)
+        settings = planned or plan_settings(prepared, workers, start)
         about = About.of(task, first_signal, stacking, checked.trained.untrained)
         store.set_attr(ABOUT, about.to_json())
     if settings.patience is not None:
@@ -152,13 +154,22 @@ def begin(
     )
 
 
-def _planned(
-    prepared: Prepared, settings: Settings, stacking: Stacking, workers: int, start: float
-) -> Settings:
-    """Return the settings of the plan for a limited time; without a limit, as they are."""
+def plan_settings(prepared: Prepared, workers: int, start: float) -> Settings:
+    """Return the settings of the plan for a limited time; without a limit, as they are.
+
+    Args:
+        prepared: The search that was asked for.
+        workers: Number of workers.
+        start: Time at which the session started.
+
+    Raises:
+        TaskError: The time is too short for any claim.
+    """
+    settings = prepared.settings
     if settings.max_time is None:
         return settings
     task, proxy, device = prepared.task, prepared.proxy, settings.device
+    stacking = stacking_of(task, device, settings.stack)
     most = time_to_measure(settings.max_time)
     steps = settings.search.protocol.final_steps
     speed = measure_speed(task, stacking, device, steps, most)

@@ -56,7 +56,7 @@ class Evidence:
         paired = compare_evaluations(rule, opponent, self.objective, most)
         stage = self.terms.protocol.selection_stage(self.terms.contest.selection_seeds)
         decided = paired.better(self.objective.direction)
-        recommended = min((rule, opponent), key=self._preference)
+        recommended = min((opponent, rule), key=self._preference)  # of equals, what is known
         if decided is not None:
             recommended = rule if decided else opponent
         metrics = {
@@ -96,8 +96,9 @@ class Evidence:
         )
 
     def _preference(self, row: Evaluation) -> float:
-        score = row.score if row.selection is None else row.selection
-        return math.inf if score is None else self.objective.key(score)
+        """Return the sort key of the score on report seeds, which have chosen nothing."""
+        score = math.nan if row.score is None else row.score
+        return self.objective.key(score) if math.isfinite(score) else math.inf
 
     def _speed_up(self, rule: Evaluation, opponent: Evaluation) -> SpeedUp | None:
         horizons = self.terms.contest.horizons

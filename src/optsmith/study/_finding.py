@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch.optim import Optimizer
 
-from optsmith._errors import RuleError, SimplifyWarning, StudyError
+from optsmith._errors import RuleError, StudyError
 from optsmith._files import write_atomically
-from optsmith.evaluation import Evaluation
+from optsmith.evaluation import Evaluation, shown
 from optsmith.optim import Baseline, Parameters, export_recipe, is_baseline, parse_recipe
 from optsmith.rules import Rule
 from optsmith.study._known import known_name
@@ -67,7 +66,7 @@ class Finding:
     @property
     def simplified(self) -> str:
         """Text of the rule as simplified by SymPy, or the recipe if that fails."""
-        return _simplified(self.recipe) if self.is_rule else self.recipe
+        return shown(self.recipe)
 
     @property
     def tuned(self) -> Evaluation:
@@ -141,13 +140,3 @@ class Finding:
         from optsmith.report import finding_html  # late, because report depends on this package
 
         return finding_html(self)
-
-
-@lru_cache(maxsize=256)
-def _simplified(text: str) -> str:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", SimplifyWarning)
-        try:
-            return str(Rule.parse(text).simplify())
-        except (RuleError, SimplifyWarning):
-            return text

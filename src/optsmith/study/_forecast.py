@@ -38,6 +38,8 @@ class Forecast:
         workers: Number of workers; 0 counts as one.
         ratio: Time of a step of a full run, relative to one of the search; see `step_ratio`.
         search_until: Seconds of the study at which the search ends; None: no limit.
+        until: Seconds of the study at which all of it ends, because parts are left out; None: no
+            limit.
         start: Time at which the session started.
         before: Seconds of earlier sessions.
     """
@@ -50,11 +52,12 @@ class Forecast:
         *,
         ratio: float = 1.0,
         search_until: float | None = None,
+        until: float | None = None,
         start: float = 0.0,
         before: float = 0.0,
     ) -> None:
         self._workers = max(1, workers)
-        self._ratio, self._search_until = ratio, search_until
+        self._ratio, self._search_until, self._until = ratio, search_until, until
         self._start, self._before, self._last = start, before, start
         self._work = dict(work_of(settings, opponents))
         self._trained = {(phase, of_rules): 0.0 for phase in PHASES for of_rules in _BOTH}
@@ -87,6 +90,8 @@ class Forecast:
         if not any(rate.known for rate in self._rates.values()):
             return None
         total = sum(self._phase_left(phase) for phase in PHASES)
+        if self._until is not None:
+            total = min(total, max(self._least_left(), self._until - self._elapsed(self._last)))
         # Evaluations under way have progressed since the last one; how far is not known.
         return max(total - max(0.0, now - self._last), 0.1 * total)
 
@@ -97,6 +102,11 @@ class Forecast:
 
     def _elapsed(self, now: float) -> float:
         return self._before + now - self._start
+
+    def _least_left(self) -> float:
+        """Return the seconds of the phase that is under way, which is finished in any case."""
+        phase = next((phase for phase in PHASES if self._work[phase]), None)
+        return 0.0 if phase in (None, SEARCH) else self._phase_left(phase)
 
     def _phase_left(self, phase: str) -> float:
         if phase == SEARCH:

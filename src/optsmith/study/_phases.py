@@ -50,6 +50,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         executor.workers,
         ratio=settings.step_ratio,
         search_until=settings.search_until,
+        until=settings.max_time,
         start=begun.start,
         before=clock.before,
     )

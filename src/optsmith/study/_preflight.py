@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -17,6 +17,7 @@ from optsmith.study._held_out import check_data
 from optsmith.study._watch import (
     OptimizerWatch,
     Shapes,
+    SubtractionWatch,
     crossed,
     warned_shapes,
     with_watched_loss,
@@ -132,7 +133,8 @@ def _watched(task: Task, run: Run, moves: bool = False) -> Trace:
     """Train a run and check what it does; with `moves`, also that it changes the weights."""
     watched, loss = with_watched_loss(task)
     watch, shapes = OptimizerWatch(run), list[Shapes]()
-    with watch.active(), warned_shapes(shapes):
+    in_loop = nullcontext() if loss is not None else SubtractionWatch(shapes)
+    with watch.active(), warned_shapes(shapes), in_loop:
         trace = train_once(watched, run)
     if loss is not None and loss.found is not None:
         shapes.append(loss.found)

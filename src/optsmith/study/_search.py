@@ -11,8 +11,8 @@ from optsmith.execution import Executor
 from optsmith.optim import Baseline
 from optsmith.searchers import Searcher
 from optsmith.space import Space
-from optsmith.storage import Store
-from optsmith.study._begin import begin, check
+from optsmith.storage import Store, list_studies
+from optsmith.study._begin import begin, check, plan_settings
 from optsmith.study._executor import choose_executor
 from optsmith.study._ledger import ledger_evaluations
 from optsmith.study._observer import Observer
@@ -119,9 +119,12 @@ def search(
             stored = Study.load(name, storage).stored_settings
             prepared = prepare_search(prepared.task, asked_again(asked, stored))
         checked = check(prepared)
+        planned = None
+        if prepared.settings.max_time is not None and name not in list_studies(storage):
+            planned = plan_settings(prepared, running.workers, start)  # before anything is written
         direction = prepared.task.objective.direction
         with Store.open(storage, name, direction=direction, create=not finish) as store:
-            begun = begin(store, prepared, checked, running.workers, finish, start)
+            begun = begin(store, prepared, checked, running.workers, finish, start, planned)
             try:
                 run_phases(begun, running, watcher)
             except KeyboardInterrupt:

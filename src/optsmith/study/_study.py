@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from optsmith._errors import StudyError
 from optsmith._stored import read
-from optsmith.evaluation import Comparison, Evaluation, frame
+from optsmith.evaluation import Comparison, Evaluation, frame, shown
 from optsmith.storage import Record, Store
 from optsmith.study._attributes import (
     ABOUT,
@@ -139,21 +139,33 @@ class Study:
     def recommended(self) -> Finding:
         """The recipe to use: a rule or an opponent, as the claim says; without one, the best rule.
 
+        If no rule was accepted, it is the best opponent.
+
         Raises:
-            StudyError: No rule was accepted.
+            StudyError: There is neither a rule nor an opponent.
         """
-        return self.best() if self.claim is None else self.finding(self.claim.recommended)
+        if self.claim is not None:
+            return self.finding(self.claim.recommended)
+        opponent = self.final.best_baseline
+        if opponent is not None and not self.best(1):
+            return self.finding(opponent.recipe)
+        return self.best()
 
     def finding(self, recipe: str) -> Finding:
         """Return a rule or an opponent of the study.
 
         Args:
-            recipe: Text of the rule, or name of the opponent.
+            recipe: Text of the rule as it was found or, for a rule of the final comparison, as it
+                is shown; or name of the opponent.
 
         Raises:
             StudyError: The study has no score of it.
         """
-        found = next((f for f in self.best(len(self.records)) if f.recipe == recipe), None)
+        every = self.best(len(self.records))
+        found = next((f for f in every if f.recipe == recipe), None)
+        if found is None and recipe not in self._final:  # SymPy is started only if it is needed
+            compared = (f for f in every if f.held_out is not None)
+            found = next((f for f in compared if f.simplified == recipe), None)
         if found is not None:
             return found
         if recipe not in self._final:
@@ -190,8 +202,17 @@ class Study:
     def verdict(self) -> str:
         """Whether the winner beats the best opponent, in a few sentences; empty before the end."""
         if self.claim is not None:
-            return self.claim.verdict(self.objective.reported, self.metrics)
-        return self.final.verdict(self.best().recipe) if self.best(1) else ""
+            rule = shown(self.claim.rule)
+            return self.claim.verdict(self.objective.reported, self.metrics, rule)
+        if self.best(1):
+            return self.final.verdict(self.best().recipe, self.best().simplified)
+        opponent = self.final.best_baseline
+        if opponent is None:
+            return ""
+        lr = "" if opponent.lr is None else f" with lr {opponent.lr:.4g}"
+        others = len(self.final.baselines)
+        best = f", the best of {others} opponents" if others > 1 else ""
+        return f"No rule was accepted. Recommended: {opponent.recipe}{lr}{best}."
 
     def table(self) -> Any:
         """Return every evaluation as a pandas DataFrame."""

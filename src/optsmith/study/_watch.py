@@ -29,6 +29,9 @@ BROADCASTING = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "soft_mar
 """Losses of torch that broadcast, and of which only a mean is seen."""
 
 
+SUBTRACTIONS = ("sub", "subtract", "rsub", "__sub__", "__rsub__")
+
+
 class OptimizerWatch:
     """Records what a run does with its optimizers.
 
@@ -174,6 +177,36 @@ class _BroadcastMode(TorchFunctionMode):
             broadcast = broadcast or getattr(func, "__name__", "") in BROADCASTING
             one, other = tensors
             self.found = self.found or (broadcast and one.requires_grad != other.requires_grad)
+        return result
+
+
+class SubtractionWatch(TorchFunctionMode):
+    """Looks for outputs of shape (n, 1) minus targets of shape (n,), or the reverse, in any code.
+
+    A loop of the user has no loss that could be watched. Errors are computed by subtraction; the
+    output depends on parameters but is not one, and the target does not depend on them.
+
+    Args:
+        found: List to which the shapes (output, target) are appended.
+    """
+
+    def __init__(self, found: list[Shapes]) -> None:
+        super().__init__()
+        self._found = found
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") in SUBTRACTIONS and len(args) > 1:
+            tensors = [a for a in args[:2] if isinstance(a, Tensor)]
+            outputs = [t for t in tensors if t.requires_grad and not t.is_leaf]
+            targets = [t for t in tensors if not t.requires_grad]
+            if len(outputs) == len(targets) == 1:
+                shapes = tuple(outputs[0].shape), tuple(targets[0].shape)
+                column, row = sorted(shapes, key=len, reverse=True)
+                if len(row) == 1 and row[0] > 1 and column == (*row, 1):
+                    self._found.append(shapes)
         return result
 
 

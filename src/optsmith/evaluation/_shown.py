@@ -1,0 +1,23 @@
+"""Texts of recipes as people read them."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+
+from optsmith._errors import RuleError, SimplifyWarning
+from optsmith.optim import is_baseline
+from optsmith.rules import Rule
+
+
+@lru_cache(maxsize=256)
+def shown(recipe: str) -> str:
+    """Return a rule as simplified by SymPy, or its text if that fails; baselines as they are."""
+    if is_baseline(recipe):
+        return recipe
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SimplifyWarning)
+        try:
+            return str(Rule.parse(recipe).simplify())
+        except (RuleError, SimplifyWarning):
+            return recipe
