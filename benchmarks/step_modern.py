@@ -129,7 +129,7 @@ def stack_table(repeats: int) -> list[str]:
 
 def _stack_row(kind: str, rules: list[Rule], repeats: int) -> str:
     of = gpt.task()
-    assert isinstance(of, ModuleTask)
+    assert isinstance(of, ModuleTask)  # noqa: S101 - it is a task from a module
     runs = [Run(r, 1e-3, 0, 10_000, device=torch.device("cpu")) for r in rules]
     stack, steps = Stack(of, runs), iter(range(1, 10_000))
     training = of.start(runs[0])

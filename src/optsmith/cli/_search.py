@@ -97,10 +97,12 @@ def search(
     TASK is a name (`optsmith tasks` lists them) or a task of your own as file.py:name. The same
     command resumes a search that was interrupted.
     """
+    from optsmith.searchers import find_searcher
     from optsmith.task import find_task
 
     found = find_task(task, options.get("data_dir"))
-    protocol = changed_protocol(found.preset(options["preset"]).protocol, options)
+    usual = find_searcher(options["algorithm"]).adapted(found.preset(options["preset"]))
+    protocol = changed_protocol(usual.protocol, options)
     searcher_settings = take_options(options)
     run_and_print(
         report,

@@ -12,7 +12,7 @@ from optsmith._errors import OptsmithError
 from optsmith.rules import BY_ROLE, Rule, constants, is_number, subrule
 from optsmith.searchers._base import Candidate, Direction, Outcome, Proposal, Searcher
 from optsmith.searchers._options import option
-from optsmith.searchers._start import Start, split_decay
+from optsmith.searchers._start import Start, split_decay, with_averages
 from optsmith.searchers._tuner import Tuner
 from optsmith.space import Space
 
@@ -62,8 +62,14 @@ FALLBACK = (
 )
 """Where a search starts if nothing is given."""
 
-OLD, NEW = 1.0, 0.0
-"""Weights of what a mixture starts from, and of what is added to it."""
+NEW = 0.0
+"""Weight of a term that is added to a mixture."""
+
+_SIMPLER = {
+    "nadam": "mix(g, ema(g, 0.9), 0.1)/sqrt(ema(g^2, 0.999))",
+    "radam": "ema(g, 0.9)/sqrt(ema(g^2, 0.999))",
+}
+"""Forms of optimizers whose exact rules have many numbers that are functions of the step count."""
 
 
 EXPLORE = 0.3
@@ -202,7 +208,8 @@ class Mixture(Searcher):
         i = int(candidate.id.partition(":")[2])
         start, evaluation = self._starts[i], outcome.evaluation
         if evaluation is not None and outcome.score is not None:
-            self._starts[i] = Start(start.name, start.rule, evaluation.lr, outcome.score)
+            lr = evaluation.lr
+            self._starts[i] = Start(start.name, start.rule, lr, outcome.score, rate=lr)
 
     def _make_tuner(self) -> None:
         self._waiting = {}
@@ -212,7 +219,7 @@ class Mixture(Searcher):
             return
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
         self._lr = float(best.lr or 1.0)
-        rule, weights = mixture_of(best.rule, self._lr, self._starts, self.space)
+        rule, weights = mixture_of(_plain(best), self._lr, self._starts, self.space)
         self._tuner = Tuner(rule, self.seed, self.options.population, weights)
         self._found = best.rule
         self.log.append(
@@ -257,6 +264,15 @@ class Mixture(Searcher):
         return {"centre": str(self._found or ""), "lr": self._lr}
 
 
+def _plain(start: Start) -> Rule:
+    """Return the rule of a start in a form whose numbers can be tuned."""
+    if start.optimizer not in _SIMPLER:
+        return start.rule
+    decay, _ = split_decay(start.rule)
+    body = _SIMPLER[start.optimizer]
+    return Rule.parse(body if decay is None else f"{decay}*({body})")
+
+
 def folded(rule: Rule, lr: float) -> Proposal:
     """Return a rule without the factor in front, which is a part of the learning rate."""
     first, *rest = rule.operators
@@ -279,7 +295,7 @@ def mixture_of(
         starts: Rules whose learning rates tell the size of terms.
         space: The space, whose operators the terms must have.
     """
-    decay, body = split_decay(base)
+    decay, body = split_decay(with_averages(base))
     names = {operator.name for operator in space.operators}
     markers: list[float] = []
     at = next((i for i, o in enumerate(body.operators) if o.name == BY_ROLE), None)
@@ -335,7 +351,7 @@ def _terms(rule: Rule) -> set[str]:
 def _rate(term: Term, starts: Sequence[Start]) -> float | None:
     """Return the learning rate at which a term makes updates of a useful size."""
     for optimizer in term.like:
-        rates = [s.lr for s in starts if s.optimizer == optimizer and s.lr is not None]
+        rates = [s.rate for s in starts if s.optimizer == optimizer and s.rate is not None]
         if rates:
             return term.factor * sorted(rates)[len(rates) // 2]
     return None

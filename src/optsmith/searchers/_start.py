@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optsmith.rules import Rule
+from optsmith.rules import Operator, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,14 +14,17 @@ class Start:
     Attributes:
         name: Where it comes from, such as `torch:adam+cosine`.
         rule: The rule.
-        lr: Its tuned learning rate; None if it is not known.
+        lr: The tuned learning rate of the rule; None if it is not known.
         score: Its score in runs of the search's length; None if it is not known.
+        rate: The tuned learning rate of the optimizer of that name, whose updates may differ from
+            those of the rule by a factor.
     """
 
     name: str
     rule: Rule
     lr: float | None = None
     score: float | None = None
+    rate: float | None = None
 
     @property
     def optimizer(self) -> str:
@@ -35,3 +38,27 @@ def split_decay(rule: Rule) -> tuple[Rule | None, Rule]:
     if first.name == "mul" and rest and rest[0].feed == "time":
         return Rule((rest[0],)), Rule(tuple(rest[1:]))
     return None, rule
+
+
+def with_averages(rule: Rule) -> Rule:
+    """Return a rule with momenta and steps of Adam and RMSprop written as averages.
+
+    So that their parts can be shared, tuned and left out. The small numbers that these steps add to
+    a denominator become that of the division.
+    """
+
+    def written(operator: Operator, operands: list[tuple[Operator, ...]]) -> tuple[Operator, ...]:
+        text = _WRITTEN.get(operator.name)
+        if text is not None:
+            return Rule.parse(text.format(*operator.values)).operators
+        return (operator, *(o for operand in operands for o in operand))
+
+    return Rule(rule.fold(written))
+
+
+_WRITTEN = {
+    "m1": "mom(g, {0!r})",
+    "sm1": "sign(mom(g, {0!r}))",
+    "g2": "g^2",
+    "Adam": "{0!r}*(ema(g, {1!r})/sqrt(ema(g^2, {2!r})))",
+}

@@ -85,7 +85,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         until = None if settings.max_time is None else RESERVE * settings.max_time
         timed = TimedLedger(ledger, clock, until, looks_of(terms)[0], observer.entered)
         proposed = [Finalist(str(p.rule), p.lr) for p in searcher.proposals()]
-        rules = [*proposed, *(Finalist.of(e) for e in best)][: terms.proposals]
+        rules = (proposed or [Finalist.of(e) for e in best])[: terms.proposals]
         parts: tuple[Part, ...] = ()
         if terms.refine and rules:
             refined = Refiner(timed, task.objective).refine(rules[0])

@@ -27,4 +27,4 @@ def _start(recipe: str, lr: float | None, score: float | None) -> Start | None:
     form = Baseline.parse(recipe).as_rule()
     if form is None:
         return None
-    return Start(recipe, form.rule, None if lr is None else lr * form.scale, score)
+    return Start(recipe, form.rule, None if lr is None else lr * form.scale, score, rate=lr)
