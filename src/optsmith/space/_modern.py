@@ -1,7 +1,8 @@
 """The space `modern`: constants, state of any expression, weights, whole tensors and roles.
 
 It contains the optimizers of today as expressions of at most 34 operators, with their schedules:
-Muon with AdamW for the other parameters has 22. Rules with other constants than those listed belong to it as well.
+Muon with AdamW for the other parameters has 22. Rules with other constants than those listed belong
+to it as well.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
         ("log", ("exp",), "the logarithm cancels the exponential", None),
         ("exp", ("log",), "the exponential cancels the logarithm: abs is shorter", None),
         ("neg", ("neg",), "the two signs cancel", None),
-        ("sign", (*_SIGNS, "clip", "unit"), "redundant under sign", None),
         # The child is redundant under the parent.
+        ("sign", (*_SIGNS, "clip", "unit"), "redundant under sign", None),
         (
             ("log", "sqrt", "abs", "rms"),
             ("abs", "neg"),
@@ -113,7 +114,7 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
         # The pair is constant, or the same number for all elements.
         ("sign", (*_ONE_NUMBER, "exp"), "the sign of a positive number is 1", None),
         ("sqrt", _SIGNS, "the root is 1", None),
-        ("clip", (*_PER_TENSOR, *_SIGNS), "clipped to a constant", None),
+        ("clip", (*_ONE_NUMBER, *_SIGNS), "clipped to a constant", None),
         (("exp", "log", "sqrt"), _NUMBERS, "a number under another name", None),
         ("pow", ("1",), "powers of 1 are 1", 0),
         (
