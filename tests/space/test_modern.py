@@ -129,7 +129,7 @@ def test_constraints_have_reasons_and_names_of_the_space():
         *("hidden(hidden(g, m1), m1)", "hidden(g, hidden(g, m1))"),
         *("g*relu(relu(g))", "g*relu(|g|)", "g*|sqrt(g)|", "whiten(whiten(g, g), g)"),
         *("whiten(g, whitenr(g, g))", "whiten(g, orth(g))", "1*g", "g/1", "g^1", "1^g"),
-        *("sign(unit(g))", "sign(rms(g))*g", "drop(drop(g))", "--g", "exp(log(g))*g"),
+        *("sign(unit(g))", "sign(exp(g))*g", "drop(drop(g))", "--g", "exp(log(g))*g"),
         *("w", "ld", "2", "rms(g)", "g2", "|g|", "relu(g)"),
     ],
 )
@@ -146,11 +146,12 @@ KNOWN = {
     " cd*(ema(g)/sqrt(ema(g2, 0.999)) + 0.1*w))",
     "AdamW": "cd*(ema(g, 0.85)/sqrt(ema(g^2, 0.97)) + 0.01*w)",
     "NAdam": "mix(g, ema(g), 0.1)/sqrt(ema(g2, 0.999))",
-    "LAMB": "ld*(rms(w)*unit(ema(g)/(sqrt(ema(g2, 0.999)) + 1e-6) + 0.01*w))",
+    "LAMB": "ld*(rms(w)*unit(ema(g)/sqrt(ema(g2, 0.999)) + 0.01*w)"
+    " + (1 - sign(rms(w)))*(ema(g)/sqrt(ema(g2, 0.999)) + 0.01*w))",
     "LARS": "mom(rms(w)/rms(g + 0.0001*w)*(g + 0.0001*w))",
     "AdEMAMix": "ld*((ema(g) + 5*mom(0.0001*g, 0.9999))/(sqrt(ema(g2, 0.999)) + 1e-8) + 0.1*w)",
-    "Cautious AdamW": "ld*(ema(g)/sqrt(ema(g2, 0.999))*relu(sign(g*ema(g)))"
-    "/rms(relu(sign(g*ema(g))))^2 + 0.1*w)",
+    "Cautious AdamW": "ld*(ema(g)/sqrt(ema(g2, 0.999))*sign(relu(g*ema(g)))"
+    "*max(rms(sign(relu(g*ema(g))))^2, 0.001)^-1 + 0.01*w)",
     "Lion": "wu*(sign(mix(g, prev(ema(g, 0.99)), 0.1)) + 0.1*w)",
     "Shampoo": "whiten(mom(g), g)",
     "Adagrad": "g/sqrt(mom(g2, 1))",
@@ -173,7 +174,7 @@ def test_which_rules_of_the_zoo_it_contains():
 
 def test_it_has_all_modern_operators():
     assert {o.name for o in MODERN} <= {o.name for o in SPACE.operators}
-    assert SPACE.max_depth == 30
+    assert SPACE.max_depth == 34
 
 
 # --- samples --------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The space `modern`: constants, state of any expression, weights, whole tensors and roles.
 
-It contains the optimizers of today as expressions of at most 30 operators: Muon with AdamW for the
-other parameters is one of 22. Rules with other constants than those listed belong to it as well.
+It contains the optimizers of today as expressions of at most 34 operators, with their schedules:
+Muon with AdamW for the other parameters has 22. Rules with other constants than those listed belong
+to it as well.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from optsmith.rules import Operator, find_operator
 from optsmith.space._constraint import Constraint
 from optsmith.space._space import Space
 
-MAX_DEPTH = 30
+MAX_DEPTH = 34
 
 _NUMBERS = ("0.01", "0.1", "0.5", "1", "2", "3")
 _DECAYS = ("ld", "cd", "rd", "wc", "wu", "lin", "cos")
-_SIGNS = ("sign", "sg", "sm1")
+_GRADIENT_SIGNS = ("sg", "sm1")
+_SIGNS = ("sign", *_GRADIENT_SIGNS)  # sign(x) may be a mask: 0 for a part of the elements
 
 # Weights, of all variants of an operator together. Most draws are inputs, so that rules are short;
 # most inputs are gradients; and what today's optimizers are made of is drawn most.
@@ -81,8 +83,8 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
         ("log", ("exp",), "the logarithm cancels the exponential", None),
         ("exp", ("log",), "the exponential cancels the logarithm: abs is shorter", None),
         ("neg", ("neg",), "the two signs cancel", None),
-        ("sign", (*_SIGNS, "clip", "unit"), "redundant under sign", None),
         # The child is redundant under the parent.
+        ("sign", (*_SIGNS, "clip", "unit"), "redundant under sign", None),
         (
             ("log", "sqrt", "abs", "rms"),
             ("abs", "neg"),
@@ -94,9 +96,14 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
         ("drop", ("drop",), "one drop with a higher rate does the same", None),
         ("orth", ("orth",), "the operand is already orthogonal", None),
         ("orth", ("unit",), "orth divides by the norm", None),
-        ("unit", ("unit", "rows", "cols", *_SIGNS), "the root mean square is 1 already", None),
+        (
+            "unit",
+            ("unit", "rows", "cols", *_GRADIENT_SIGNS),
+            "the root mean square is 1 already",
+            None,
+        ),
         ("unit", ("orth",), "the root mean square of an orthogonal matrix is known", None),
-        (("rows", "cols"), _SIGNS, "the root mean squares are 1 already", None),
+        (("rows", "cols"), _GRADIENT_SIGNS, "the root mean squares are 1 already", None),
         ("rows", ("rows", "unit"), "redundant under rows", None),
         ("cols", ("cols", "unit"), "redundant under cols", None),
         (_WHITEN, _WHITEN, "the operand is already white", 0),
@@ -105,12 +112,17 @@ CONSTRAINTS: tuple[Constraint, ...] = tuple(
         ("mul", ("1",), "a factor of 1", None),
         (("div", "pow"), ("1",), "a divisor or exponent of 1", 1),
         # The pair is constant, or the same number for all elements.
-        ("sign", (*_PER_TENSOR, "exp"), "the sign of a positive number is 1", None),
+        ("sign", (*_ONE_NUMBER, "exp"), "the sign of a positive number is 1", None),
         ("sqrt", _SIGNS, "the root is 1", None),
-        ("clip", (*_PER_TENSOR, *_SIGNS), "clipped to a constant", None),
+        ("clip", (*_ONE_NUMBER, *_SIGNS), "clipped to a constant", None),
         (("exp", "log", "sqrt"), _NUMBERS, "a number under another name", None),
         ("pow", ("1",), "powers of 1 are 1", 0),
-        ("rms", ("unit", "rows", "cols", "orth", *_SIGNS), "the root mean square is known", None),
+        (
+            "rms",
+            ("unit", "rows", "cols", "orth", *_GRADIENT_SIGNS),
+            "the root mean square is known",
+            None,
+        ),
         (("ema", "mom", "prev"), _ONE_NUMBER, "state of what is known without it", None),
         (("orth", "unit", "rms", "rows", "cols"), _PER_TENSOR, "applied to a number", None),
         (_WHITEN, _PER_TENSOR, "applied to a number", None),
