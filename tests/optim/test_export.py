@@ -108,6 +108,8 @@ def test_zoo_rules_train_alike_without_optsmith(tmp_path, dtype, tolerance):
 
 def test_the_compiled_path_trains_alike(tmp_path):
     rules = {name: zoo[name].rule for name in ("products1", "ppi")}
+    # torch's compiler must not read the weights for the state after it has updated them.
+    rules["modern"] = Rule.parse("ema(g)/sqrt(ema(g2)) + prev(w)*mix(2, g, 0.1) + max(w, 0.5)")
     params, gradients, results = train_alone(tmp_path, rules, compiled=True)
     for name, rule in rules.items():
         agree(results[name][0], reference(rule, params, gradients)[0], 2e-5)

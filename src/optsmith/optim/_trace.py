@@ -236,6 +236,9 @@ class Tracer:
         symbol = self._as_number(new if isinstance(new, Symbol) else self.constant(float(new)))
         if symbol.value.is_scalar:
             return self._spread(symbol)
+        if symbol.value == self.code.parameter:
+            # torch's compiler removes a clone, and then reads the parameter after its update.
+            return self.emit("mul", symbol, 1.0)
         return self.emit("clone", symbol) if symbol.value in given else symbol
 
 
