@@ -262,6 +262,17 @@ class Space:
                         for second in self._enumerate_at(right, length - 1 - n):
                             yield (operator, *first, *second)
 
+    def without(self, name: str) -> Space:
+        """Return the space without an operator and all its variants."""
+        return Space(
+            [o for o in self.operators if o.name != name],
+            self.constraints,
+            self.max_depth,
+            self.name,
+            {n: w for n, w in self.weights.items() if n != name},
+            self.free_constants,
+        )
+
     def __reduce__(self) -> tuple[type[Space], tuple[Any, ...]]:
         parts = (self.operators, self.constraints, self.max_depth, self.name)
         return Space, (*parts, self.weights, self.free_constants)

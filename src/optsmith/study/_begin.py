@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from optsmith._errors import StudyError
+from optsmith.rules import BY_ROLE
 from optsmith.storage import SCHEMA_KEY, Store
 from optsmith.study._attributes import ABOUT, SETTINGS, About
 from optsmith.study._ending import Patience, SmallerBudget, finish_requested
 from optsmith.study._identity import check_signal, stacking_of
 from optsmith.study._pace import measure_speed, plain_share, step_ratio, time_to_measure
 from optsmith.study._plan import make_plan
-from optsmith.study._preflight import Preflight, preflight
+from optsmith.study._preflight import Preflight, knows_roles, preflight
 from optsmith.study._prepare import Prepared
-from optsmith.study._settings import Settings
+from optsmith.study._settings import Settings, space_hash
 from optsmith.study._stop import Reason
 from optsmith.study._study import Study
 from optsmith.task import Preset
@@ -66,6 +67,32 @@ class Checked:
 
     task: Preflight
     trained: Preflight
+
+
+WITHOUT_ROLES = (
+    "run.optimizer is given bare parameters, so hidden matrices cannot be told from the rest:"
+    " run.optimizer(model) lets the search try rules such as Muon"
+)
+
+
+def without_roles(prepared: Prepared) -> Prepared:
+    """Return the search with the operators that its task allows.
+
+    `hidden` needs the roles of parameters, and a loop that passes bare parameters has none.
+    """
+    settings, space = prepared.settings, prepared.space
+    trained = prepared.proxy or prepared.task
+    if not any(operator.name == BY_ROLE for operator in space.operators) or knows_roles(
+        trained, settings.search.protocol, settings.device
+    ):
+        return prepared
+    smaller = space.without(BY_ROLE)
+    return replace(
+        prepared,
+        space=smaller,
+        settings=replace(settings, space_hash=space_hash(smaller)),
+        notes=(*prepared.notes, WITHOUT_ROLES),
+    )
 
 
 def check(prepared: Prepared) -> Checked:

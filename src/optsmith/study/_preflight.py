@@ -104,6 +104,25 @@ def preflight(task: Task, protocol: Protocol, device: str) -> Preflight:
     return Preflight(value, max(both, key=task.objective.key), tuple(notes))
 
 
+def knows_roles(task: Task, protocol: Protocol, device: str) -> bool:
+    """Return whether a task gives its model to `run.optimizer`, so that roles are known.
+
+    The task has passed `preflight`, so an error is about the parameters.
+    """
+    run = Run(
+        Rule.parse("hidden(g, g)"),
+        lr=min(protocol.lrs) * 1e-3,
+        seed=protocol.search_stage.lr_seed,
+        steps=STEPS,
+        device=torch.device(device),
+    )
+    try:
+        train_once(task, run)
+    except TaskError:
+        return False
+    return True
+
+
 def _changed(run: Run, **changes: object) -> Run:
     return replace(run, built=[], **changes)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from optsmith.optim import Baseline
 from optsmith.searchers import Searcher
 from optsmith.space import Space
 from optsmith.storage import Store, list_studies
-from optsmith.study._begin import begin, check, plan_settings
+from optsmith.study._begin import begin, check, plan_settings, without_roles
 from optsmith.study._executor import choose_executor
 from optsmith.study._ledger import ledger_evaluations
 from optsmith.study._observer import Observer
@@ -119,6 +119,7 @@ def search(
             stored = Study.load(name, storage).stored_settings
             prepared = prepare_search(prepared.task, asked_again(asked, stored))
         checked = check(prepared)
+        prepared = without_roles(prepared)
         planned = None
         if prepared.settings.max_time is not None and name not in list_studies(storage):
             planned = plan_settings(prepared, running.workers, start)  # before anything is written

@@ -136,6 +136,7 @@ def space_hash(space: Space) -> str:
     """Return a hash of the operators, constraints and depth of a space."""
     parts = [repr(space.operators), str(space.max_depth)]
     parts += sorted(f"{c.parent}/{c.slot}/{sorted(c.children)}" for c in space.constraints)
+    parts += [str(sorted(space.weights.items()))] if space.weights else []
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
 
 
