@@ -90,7 +90,8 @@ def agree(one, other, tolerance):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.bfloat16, 2e-2)])
 def test_zoo_rules_train_alike_without_optsmith(tmp_path, dtype, tolerance):
     every = dtype == torch.float64
-    rules = {name: zoo[name].rule for name in (zoo if every else REPRESENTATIVES)}
+    names = [name for name in (zoo if every else REPRESENTATIVES) if name != "muon"]  # needs roles
+    rules = {name: zoo[name].rule for name in names}
     params, gradients, results = train_alone(tmp_path, rules, dtype)
     for name, rule in rules.items():
         expected, optimizer = reference(rule, params, gradients)
