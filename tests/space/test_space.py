@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from optsmith import Constraint, Rule, RuleError, Space, SpaceError, operators, spaces, zoo
-from optsmith.rules import PAPER, number
+from optsmith.rules import MODERN, PAPER, number
 from optsmith.space import PAPER_CONSTRAINTS, Partial
 
 ARITY = {
@@ -332,10 +332,16 @@ def test_contains_says_why_not(space, text, reason):
 
 def test_which_published_rules_are_in_the_space():
     outside = {n for n in zoo if not spaces["paper"].contains(zoo[n].rule)}
-    assert outside == {
+    modern = {o.name for o in MODERN}
+    with_its_operators = {n for n in zoo if not modern & {o.name for o in zoo[n].rule.operators}}
+    assert outside & with_its_operators == {
         *("cola2", "conv2", "conv4"),  # clip(rd); abs
         *("addsign-ld", "addsign-cd"),  # 11 operators as written
         *("nesterov", "lion"),  # 0.9; m1(0.99) and 10
+    }
+    assert {n for n in zoo if not spaces["modern"].contains(zoo[n].rule)} == {
+        *("cola2", "conv2"),  # clip(rd); a forbidden pair
+        *("nadam", "radam"),  # too long
     }
     assert "forbid rd" in spaces["paper"].why_not(zoo["cola2"].rule)
     assert "abs" in spaces["paper"].why_not(zoo["conv2"].rule)

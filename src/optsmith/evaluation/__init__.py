@@ -1,6 +1,6 @@
 """Evaluation of recipes on a task, by the stages of a protocol."""
 
-from optsmith.evaluation._claim import Check, Claim, Part
+from optsmith.evaluation._claim import Ablation, Check, Claim
 from optsmith.evaluation._comparison import Comparison, frame
 from optsmith.evaluation._evaluate import evaluate_recipe, evaluate_recipes
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status, mean_and_spread
@@ -9,13 +9,13 @@ from optsmith.evaluation._shown import shown
 from optsmith.evaluation._speed_up import SpeedUp, speed_up
 
 __all__ = [
+    "Ablation",
     "Check",
     "Claim",
     "Comparison",
     "Evaluation",
     "GridPoint",
     "Paired",
-    "Part",
     "SpeedUp",
     "Status",
     "compare_evaluations",

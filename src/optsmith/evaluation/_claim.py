@@ -40,7 +40,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Ablation:
     """A part of the rule, and what it is worth: the rule without it, on selection seeds.
 
     Attributes:
@@ -72,7 +72,7 @@ class Claim:
             not measured.
         step_ratio: Time of a training step with the rule, divided by that with the opponent.
         checks: The rule under other settings.
-        parts: What each part of the rule is worth.
+        ablation: What each part of the rule is worth.
         equally_tuned: The rule against an opponent whose other constants were tuned as well; None
             if there was none.
         equally_tuned_opponent: That opponent.
@@ -97,7 +97,7 @@ class Claim:
     speed_up: SpeedUp | None = None
     step_ratio: float | None = None
     checks: tuple[Check, ...] = ()
-    parts: tuple[Part, ...] = ()
+    ablation: tuple[Ablation, ...] = ()
     equally_tuned: Paired | None = None
     equally_tuned_opponent: str = ""
     known: str = ""

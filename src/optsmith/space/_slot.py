@@ -9,7 +9,7 @@ from typing import NamedTuple
 from optsmith.rules import Operator
 
 
-class Slot:
+class OpenSlot:
     """A slot of a rule: the operators allowed there, with the slots that each of them opens."""
 
     __slots__ = ("choices", "least", "upto")
@@ -24,10 +24,10 @@ class Choice(NamedTuple):
     """An operator that is allowed in a slot."""
 
     operator: Operator
-    opens: tuple[Slot, ...]  # last operand first, in the order in which they are pushed on a stack
+    opens: tuple[OpenSlot, ...]  # last operand first, as they are pushed on a stack
 
 
-def measure(slots: list[Slot]) -> None:
+def measure(slots: list[OpenSlot]) -> None:
     """Set the least length of every slot by iterating from infinity to a fixed point."""
     changed = True
     while changed:
@@ -38,6 +38,6 @@ def measure(slots: list[Slot]) -> None:
             slot.least = shortest
 
 
-def least(slots: Iterable[Slot]) -> float:
+def least(slots: Iterable[OpenSlot]) -> float:
     """Return the length of the shortest way to fill some slots."""
     return sum(slot.least for slot in slots)

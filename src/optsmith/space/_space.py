@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from optsmith._errors import SpaceError
 from optsmith.rules import HOLE, Operator, Rule, is_number, to_text
 from optsmith.space._constraint import Constraint
-from optsmith.space._slot import Choice, Slot, least, measure
+from optsmith.space._slot import Choice, OpenSlot, least, measure
 
 
 class Random(Protocol):
@@ -102,11 +102,11 @@ class Space:
             if not (math.isfinite(weight) and weight > 0):
                 raise SpaceError(f"the weight of {name} must be positive, not {weight}")
 
-    def _slots(self) -> Slot:
+    def _slots(self) -> OpenSlot:
         # Constraints name operators, so all variants of one have the same slots.
-        root = Slot()
-        below = {o.name: tuple(Slot() for _ in range(o.arity)) for o in self.operators}
-        places: list[tuple[str | None, int, Slot]] = [(None, 0, root)]
+        root = OpenSlot()
+        below = {o.name: tuple(OpenSlot() for _ in range(o.arity)) for o in self.operators}
+        places: list[tuple[str | None, int, OpenSlot]] = [(None, 0, root)]
         places += [(name, i, slot) for name in below for i, slot in enumerate(below[name])]
         for parent, i, slot in places:
             slot.choices += [
@@ -129,7 +129,7 @@ class Space:
         """The empty rule."""
         return Partial()
 
-    def _open(self, operators: Iterable[Operator]) -> list[Slot]:
+    def _open(self, operators: Iterable[Operator]) -> list[OpenSlot]:
         """Return the open slots after `operators`; the slot to fill next is the last item.
 
         Raises:
@@ -152,7 +152,7 @@ class Space:
             )
         return stack
 
-    def _choice(self, slot: Slot, operator: Operator) -> Choice | None:
+    def _choice(self, slot: OpenSlot, operator: Operator) -> Choice | None:
         """Return the choice of an operator in a slot; None if it is not allowed there."""
         if operator in self._listed:  # a listed number may be forbidden where others are not
             return next((c for c in slot.choices if c.operator == operator), None)
@@ -225,7 +225,7 @@ class Space:
         """Return the exact number of rules of exactly `length` operators."""
         return self._count(self._root, length) if 1 <= length <= self.max_depth else 0
 
-    def _count_at(self, slot: Slot, length: int) -> int:
+    def _count_at(self, slot: OpenSlot, length: int) -> int:
         total = 0
         for opens, variants in Counter(choice.opens for choice in slot.choices).items():
             if not opens:
@@ -246,7 +246,7 @@ class Space:
             for operators in self._enumerate_at(self._root, length):
                 yield Rule(operators)
 
-    def _enumerate_at(self, slot: Slot, length: int) -> Iterator[tuple[Operator, ...]]:
+    def _enumerate_at(self, slot: OpenSlot, length: int) -> Iterator[tuple[Operator, ...]]:
         for operator, opens in slot.choices:
             if operator.arity == 0:
                 if length == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from optsmith.evaluation import Part
+from optsmith.evaluation import Ablation
 from optsmith.execution import Executor
 from optsmith.screening import Screen
 from optsmith.study._begin import Begun
@@ -86,7 +86,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         timed = TimedLedger(ledger, clock, until, looks_of(terms)[0], observer.entered)
         proposed = [Finalist(str(p.rule), p.lr) for p in searcher.proposals()]
         rules = (proposed or [Finalist.of(e) for e in best])[: terms.proposals]
-        parts: tuple[Part, ...] = ()
+        parts: tuple[Ablation, ...] = ()
         if terms.refine and rules:
             refined = Refiner(timed, task.objective).refine(rules[0])
             rules[0], parts = refined.finalist, refined.parts
@@ -94,7 +94,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         comparing = Comparing(timed, terms, task.objective, task.metrics)
         result = comparing.run(rules, opponents, executor.workers)
         if result.claim is not None and parts and result.claim.rule == rules[0].recipe:
-            result = replace(result, claim=replace(result.claim, parts=parts))
+            result = replace(result, claim=replace(result.claim, ablation=parts))
         recorder.finish(result, raced)
     finally:
         recorder.save()

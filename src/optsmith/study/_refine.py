@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from optsmith.evaluation import Evaluation, Part, Status, compare_evaluations
+from optsmith.evaluation import Ablation, Evaluation, Status, compare_evaluations
 from optsmith.rules import Edit, Rule, deletions, rounded
 from optsmith.study._context import SEARCH
 from optsmith.study._ledger import Entry
@@ -43,7 +43,7 @@ class Refined:
     """
 
     finalist: Finalist
-    parts: tuple[Part, ...] = ()
+    parts: tuple[Ablation, ...] = ()
 
 
 class Refiner:
@@ -69,7 +69,7 @@ class Refiner:
         short = self._without(rule, self._harmless(edits, worth), finalist.lr)
         left = {edit.without for edit in deletions(short)}
         parts = tuple(
-            Part(
+            Ablation(
                 without=edit.without,
                 paired=compare_evaluations(row, rows[0], self._objective),
                 removed=edit.without not in left,

@@ -27,7 +27,7 @@ Noise = Callable[[int], list[Tensor]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Span:
     """The columns of one or more parameters in a matrix."""
 
     matrix: int
@@ -115,7 +115,7 @@ class ElementRows(RowProgram):
         program: Program,
         params: Sequence[Tensor],
         lrs: Tensor,
-        places: Sequence[Place],
+        places: Sequence[Span],
         columns: Sequence[Columns],
     ) -> None:
         super().__init__(program, params, lrs)
@@ -187,7 +187,7 @@ class ElementRows(RowProgram):
 class _Alike:
     """Parameters of one shape, with their state: the copies of the first, then of the next."""
 
-    places: list[Place]
+    places: list[Span]
     state: list[Tensor]
 
 
@@ -202,15 +202,15 @@ class TensorRows(RowProgram):
     """
 
     def __init__(
-        self, program: Program, params: Sequence[Tensor], lrs: Tensor, places: Sequence[Place]
+        self, program: Program, params: Sequence[Tensor], lrs: Tensor, places: Sequence[Span]
     ) -> None:
         super().__init__(program, params, lrs)
-        by_shape: dict[Shape, list[Place]] = {}
+        by_shape: dict[Shape, list[Span]] = {}
         for place in places:
             by_shape.setdefault(place.shape, []).append(place)
         self._groups = [self._group(alike) for alike in by_shape.values()]
 
-    def _group(self, places: list[Place]) -> _Alike:
+    def _group(self, places: list[Span]) -> _Alike:
         like = self.params[0].new_zeros(len(places) * len(self.lrs), *places[0].shape)
         return _Alike(places, list(self.program.init(like, copies=True)))
 
@@ -270,7 +270,7 @@ class TensorRows(RowProgram):
         return sum(s.nbytes for s in states) / len(self.lrs)
 
 
-def _gathered(matrices: Any, places: Sequence[Place]) -> Tensor:
+def _gathered(matrices: Any, places: Sequence[Span]) -> Tensor:
     """Return the columns of parameters of one shape, parameter after parameter with all copies.
 
     It is a view if there is one parameter.
@@ -287,7 +287,7 @@ def _rates(factor: Any, lrs: Tensor, dims: int) -> tuple[float, Tensor]:
     return float(factor), lrs
 
 
-def _inside(place: Place, columns: Columns) -> list[int]:
+def _inside(place: Span, columns: Columns) -> list[int]:
     """Return the indices of the parameters of a place."""
     parts = enumerate(columns.parts())
     return [

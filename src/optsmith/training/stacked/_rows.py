@@ -12,7 +12,7 @@ from torch import Tensor
 from optsmith.optim import Backend, Program
 from optsmith.rules import Rule, depends_on_role, for_role
 from optsmith.training.stacked._columns import Columns
-from optsmith.training.stacked._row_programs import ElementRows, Place, RowProgram, TensorRows
+from optsmith.training.stacked._row_programs import ElementRows, RowProgram, Span, TensorRows
 
 
 class RowOptimizer(Backend[Sequence[Tensor]]):
@@ -84,18 +84,18 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
                 made.append((element, count))
         return made
 
-    def _places(self, matrix: int, chosen: Sequence[bool], program: Program) -> list[Place]:
+    def _places(self, matrix: int, chosen: Sequence[bool], program: Program) -> list[Span]:
         """Return the chosen parameters of a matrix; for element-wise programs, joined."""
         parts = self.columns[matrix].parts()
         if program.scope == "tensor":
             pairs = zip(parts, chosen, strict=True)
-            return [Place(matrix, part, shape) for (part, shape), is_chosen in pairs if is_chosen]
+            return [Span(matrix, part, shape) for (part, shape), is_chosen in pairs if is_chosen]
         places = []
         for is_chosen, group in groupby(zip(parts, chosen, strict=True), key=lambda x: x[1]):
             joined = [part for (part, _), _ in group]
             span = slice(joined[0].start, joined[-1].stop)
             if is_chosen:
-                places.append(Place(matrix, span, (span.stop - span.start,)))
+                places.append(Span(matrix, span, (span.stop - span.start,)))
         return places
 
     def state_bytes(self) -> float:
