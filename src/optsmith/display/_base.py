@@ -16,6 +16,7 @@ from optsmith.training import Stacking
 SEARCH = "search"
 PHASES = {
     "opponents": "race of the opponents",
+    "refinement": "shorter forms of the best rule",
     "tuning": "learning rates of the finalists at full length",
     "report": "comparison on report seeds",
     "speed-up": "shorter runs of the winner",

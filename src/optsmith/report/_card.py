@@ -38,6 +38,7 @@ NOT_MEASURED = "not measured"
 PURPOSES = {
     "search": "search",
     "opponents": "race of the opponents",
+    "refinement": "shorter forms of the best rule",
     "tuning": "learning rates at full length",
     "report": "comparison on report seeds",
     "checks": "speed-up and checks",

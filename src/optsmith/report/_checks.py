@@ -89,8 +89,37 @@ def _table(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
     ]  # fmt: skip
 
 
+def _ablation(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
+    """Return the best rule without each of its parts."""
+    rows = [
+        tag(
+            "tr",
+            tag("th", code(part["without"]), scope="row"),
+            tag("td", change_text(part["paired"]), class_="number"),
+            tag("td", interval_text(part["paired"]) or MISSING, class_="number spread"),
+            tag("td", "makes no difference: removed" if part.get("removed") else "kept"),
+        )
+        for part in claim.get("ablation") or []
+    ]
+    if not rows:
+        return []
+    heads = [
+        tag("th", "without", scope="col"),
+        tag("th", goal.quantity.name, tag("small", goal.direction), scope="col", class_="number"),
+        tag("th", "95 % interval", scope="col", class_="number"),
+        tag("th", "", scope="col"),
+    ]
+    return [
+        tag("h3", "What the parts of the rule are worth"),
+        tag("div", tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="lines"),
+            class_="scroll", tabindex=0, role="region", aria_label="Ablation; scrolls sideways"),
+        tag("p", "The rule that the search found, without one part at a time, on selection seeds.",
+            class_="note"),
+    ]  # fmt: skip
+
+
 def checks_section(data: Mapping[str, Any], goal: Goal) -> Markup | None:
     """Return the section, or None if neither the speed-up nor other settings were measured."""
     claim = data.get("claim") or {}
-    content = [*_speed_up(claim), *_table(claim, goal)]
+    content = [*_speed_up(claim), *_ablation(claim, goal), *_table(claim, goal)]
     return section("checks", "Speed-up and robustness", content) if content else None

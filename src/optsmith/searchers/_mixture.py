@@ -78,6 +78,9 @@ EXPLORE = 0.3
 BUDGET = 320
 """Candidates of a search: 20 generations of 16."""
 
+FEW_STEPS = 50
+"""Tasks with shorter runs are those of tests, whose budgets are kept."""
+
 
 @dataclass(frozen=True)
 class MixtureOptions:
@@ -116,6 +119,7 @@ class Mixture(Searcher):
     ) -> None:
         super().__init__(space, budget, seed, direction, options)
         self._sign = 1 if direction == "minimize" else -1
+        self._population: int = min(self.options.population, max(4, budget // 4))
         self._queue: deque[Candidate] = deque()
         self._waiting: dict[str, float] = {}  # losses of the candidates of this step, by id
         self._outstanding = 0
@@ -133,7 +137,8 @@ class Mixture(Searcher):
         full = protocol.final_steps
         tuning = max(1, round(EXPLORE * full))
         longer = protocol.replace(proxy_steps=tuning, steps=full, score_seeds=2)
-        return replace(preset, protocol=longer, budget=BUDGET, space="modern")
+        budget = BUDGET if full > FEW_STEPS else preset.budget
+        return replace(preset, protocol=longer, budget=budget, space="modern", fixed_lr=True)
 
     def begin(self, starts: Sequence[Start]) -> None:
         """Receive known rules; those without a score are ranked by short runs first."""
@@ -142,7 +147,7 @@ class Mixture(Searcher):
     @property
     def batch(self) -> int:
         """Candidates that are trained together."""
-        return int(self.options.population) // 2
+        return self._population // 2
 
     @property
     def need(self) -> int:
@@ -220,7 +225,7 @@ class Mixture(Searcher):
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
         self._lr = float(best.lr or 1.0)
         rule, weights = mixture_of(_plain(best), self._lr, self._starts, self.space)
-        self._tuner = Tuner(rule, self.seed, self.options.population, weights)
+        self._tuner = Tuner(rule, self.seed, self._population, weights)
         self._found = best.rule
         self.log.append(
             f"mixtures around {best.name}: {self._tuner.dimensions} numbers,"
@@ -228,7 +233,7 @@ class Mixture(Searcher):
         )
 
     def _generations_left(self) -> int:
-        return (self.budget - self._told) // int(self.options.population)
+        return (self.budget - self._told) // self._population
 
     def _next_generation(self) -> None:
         assert self._tuner is not None  # noqa: S101

@@ -135,6 +135,9 @@ def _race(settings: Preset, opponents: int) -> tuple[Work, ...]:
 
 
 def _search(settings: Preset) -> tuple[Work, ...]:
+    if settings.fixed_lr:
+        protocol = settings.protocol
+        return (Work(settings.budget, protocol.score_seeds, protocol.steps),)
     found: list[Work] = []
     for fidelity, share in rungs_of(settings):
         wasted = PER_ACCEPTED if not found else 1.0  # what is promoted has been accepted

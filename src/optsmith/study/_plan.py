@@ -11,7 +11,7 @@ from optsmith._duration import show_duration
 from optsmith._errors import TaskError
 from optsmith.study._cost import PHASES
 from optsmith.study._pace import Speed
-from optsmith.study._sizes import LENGTHS, MOST, SIZES, with_length, with_size
+from optsmith.study._sizes import MOST, SIZES, lengths_of, with_length, with_size
 from optsmith.study._timing import Timing
 from optsmith.task import Preset
 
@@ -124,7 +124,7 @@ def _with_search(
     kept: Collection[str],
 ) -> Preset | None:
     """Return the settings with the longest runs that leave enough candidates; None: none do."""
-    for share, seeds, enough in LENGTHS:
+    for share, seeds, enough in lengths_of(preset):
         settings = with_length(preset, share, seeds, kept)
         costs = timing.phases(replace(settings, budget=MOST), opponents)
         left = seconds - sum(costs.values()) + costs["search"]
@@ -143,7 +143,7 @@ def _least(
 ) -> tuple[Preset, float]:
     """Return the cheapest settings that allow a claim, and the seconds that they need."""
     compared = with_size(preset, SIZES[-1], opponents, kept)
-    share, seeds, enough = LENGTHS[-1]
+    share, seeds, enough = lengths_of(preset)[-1]
     settings = with_length(compared, share, seeds, kept)
     settings = settings if "budget" in kept else replace(settings, budget=enough)
     return settings, START + sum(timing.phases(settings, opponents).values())

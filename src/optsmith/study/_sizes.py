@@ -60,6 +60,19 @@ candidates from which on they are preferred to the next. Shorter runs rank rules
 do: rank correlations over all rules are 0.62 to 0.71 at 5 %, 0.71 to 0.81 at 10 %, 0.78 to 0.94 at
 30 % and 0.84 to 0.98 at 50 %; at 5 % the best half is in no order (benchmarks/fidelity.py)."""
 
+FIXED_RATE_LENGTHS = (
+    (1.0, 2, 192), (0.5, 2, 160), (0.3, 2, 128), (0.3, 1, 64), (0.2, 1, 48), (0.1, 1, 32),
+)  # fmt: skip
+"""The same for searchers whose candidates come with their learning rate."""
+
+TUNED_AT = 0.3
+"""Length of the runs that tune the opponents' learning rates for such searchers."""
+
+
+def lengths_of(preset: Preset) -> tuple[tuple[float, int, int], ...]:
+    """Return the lengths, numbers of seeds and numbers of candidates to choose from."""
+    return FIXED_RATE_LENGTHS if preset.fixed_lr else LENGTHS
+
 
 def with_size(preset: Preset, size: ContestSize, opponents: int, kept: Collection[str]) -> Preset:
     """Return the settings with a comparison of some size."""
@@ -86,7 +99,8 @@ def with_length(preset: Preset, share: float, seeds: int, kept: Collection[str])
     """Return the settings with search runs of some length."""
     full = preset.protocol.final_steps
     steps = min(full, max(SHORTEST, round(share * full)))
-    changes = {"proxy_steps": steps, "steps": steps, "score_seeds": seeds}
+    tuning = min(steps, max(SHORTEST, round(TUNED_AT * full))) if preset.fixed_lr else steps
+    changes = {"proxy_steps": tuning, "steps": steps, "score_seeds": seeds}
     return replace(preset, protocol=preset.protocol.replace(**_free(changes, kept)))
 
 
