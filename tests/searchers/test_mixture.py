@@ -1,0 +1,95 @@
+"""The search by mixtures."""
+
+from __future__ import annotations
+
+import pytest
+
+from optsmith import Rule, spaces
+from optsmith.evaluation import Evaluation, Status
+from optsmith.rules import constants, depends_on_role, skeleton
+from optsmith.searchers import Mixture, Outcome, Start
+from optsmith.searchers._mixture import folded, mixture_of
+from optsmith.searchers._start import split_decay, with_averages
+
+MODERN = spaces["modern"]
+STARTS = [
+    Start("torch:nesterov+cosine", Rule.parse("cd*(g + 0.9*m1)"), 0.5, 0.2, 0.5),
+    Start("torch:adam", Rule.parse("Adam"), 10.0, 0.3, 0.03),
+    Start("torch:momentum", Rule.parse("m1"), None, None, 0.1),
+]
+
+
+def drive(searcher, score, most=10_000):
+    """Answer all candidates; return them."""
+    told = []
+    while len(told) < most and (asked := searcher.ask(5)):
+        for candidate in asked:
+            value = score(candidate)
+            found = Evaluation(str(candidate.rule), Status.OK, score=value, lr=candidate.lr or 0.1)
+            searcher.tell(candidate, Outcome("accepted", "", value, evaluation=found))
+            told.append(candidate)
+    return told
+
+
+def test_it_starts_from_the_best_known_rule_with_new_terms_at_zero():
+    rule, weights = mixture_of(STARTS[0].rule, 0.5, STARTS, MODERN)
+    assert str(rule).startswith("1*(cd^1.0001*(g + 0.9*mom(g) + 0*mom(g, 0.99)")
+    known = constants(rule)
+    assert {known[i].value for i in weights} == {0.0}
+    # Adam's rate tells the size of what is normalised, momentum's that of gradients.
+    assert sorted(weights.values()) == pytest.approx([0.018, 0.02, 0.06, 0.06])
+
+
+def test_terms_are_added_on_both_sides_of_hidden():
+    muon = Rule.parse("cd*(hidden(0.2*fan*orth(m1), Adam) + 0.01*w)")
+    rule, weights = mixture_of(muon, 0.1, STARTS, MODERN)
+    assert depends_on_role(rule)
+    assert "+ 0*unit(ema(g))" in str(rule)
+    assert str(rule).endswith(" + 0.01*w))")
+    assert len(weights) >= 3
+
+
+def test_a_space_without_an_operator_has_no_terms_with_it():
+    rule, _ = mixture_of(STARTS[0].rule, 0.5, STARTS, MODERN.without("ema"))
+    assert "ema" not in str(rule)
+
+
+def test_it_improves_on_its_start_and_proposes_the_centre():
+    searcher = Mixture(MODERN, 160, seed=0)
+    searcher.begin(STARTS)
+
+    def score(candidate):
+        return sum((c.value - 0.5) ** 2 for c in constants(candidate.rule))
+
+    told = drive(searcher, score)
+    assert len(told) == 160
+    assert len({skeleton(c.rule) for c in told}) == 1
+    assert {c.lr for c in told} == {0.5}
+    blocks = [c.block for c in told]
+    assert blocks == sorted(blocks)
+    assert len(set(blocks)) == 10  # every generation has seeds of its own
+    (proposal,) = searcher.proposals()
+    first = score(told[0])
+    assert sum((c.value - 0.5) ** 2 for c in constants(proposal.rule)) < first
+
+
+def test_without_scores_starting_points_are_ranked_first():
+    searcher = Mixture(MODERN, 40, seed=0)
+    searcher.begin([])
+    told = drive(searcher, lambda c: 0.1 if "ema" in str(c.rule) else 0.2)
+    starts = [c for c in told if c.phase == "starting points"]
+    assert [c.fidelity for c in starts] == [0.3, 0.3]
+    assert "adam" in searcher.log[0]
+
+
+def test_the_factor_in_front_is_part_of_the_learning_rate():
+    proposal = folded(Rule.parse("0.5*(cd*g)"), 0.2)
+    assert (str(proposal.rule), proposal.lr) == ("cd*g", 0.1)
+
+
+def test_steps_of_adam_are_written_as_averages():
+    assert str(with_averages(Rule.parse("ld*Adam - sm1"))) == (
+        "ld*(0.003*(ema(g)/sqrt(|ema(g^2, 0.999)|))) - sign(mom(g))"
+    )
+    decay, rest = split_decay(Rule.parse("cd*(g + m1)"))
+    assert (str(decay), str(rest)) == ("cd", "g + m1")
