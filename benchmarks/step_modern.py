@@ -16,11 +16,11 @@ from optsmith.task import ModuleTask
 from optsmith.training.stacked import Stack
 from tasks import gpt
 
-ADAMW = "ema(g, 0.9)/(ema(g^2, 0.999)^0.5 + 1e-8) + 0.01*w"
-# As torch computes it: the update of the buffer, then Nesterov's mixture of gradient and buffer.
-MUON = f"hidden(0.2*fan*orth(mix(mom(0.05*g, 0.95), g, 0.95)) + 0.01*w, {ADAMW})"
-WHITEN = f"hidden(whiten(ema(g, 0.9), g, 0.95, 10) + 0.01*w, {ADAMW})"
-AVERAGES = "(ema(g, 0.9) + 0.1*ema(g, 0.999))/(ema(g^2, 0.99)^0.5 + 1e-8)"
+ADAMW = "ema(g, 0.9)/(sqrt(ema(g^2, 0.999)) + 1e-8)"
+# The direction of torch's Muon with Nesterov momentum: `orth` does not depend on the scale.
+MUON = f"hidden(0.2*(fan*orth(g + 0.95*mom(g, 0.95))), {ADAMW})"
+WHITEN = f"hidden(whiten(ema(g, 0.9), g, 0.95, 10), {ADAMW})"
+AVERAGES = "(ema(g, 0.9) + 0.1*ema(g, 0.999))/(sqrt(ema(g^2, 0.99)) + 1e-8)"
 COPIES = 16
 
 Step = Callable[[], object]
@@ -34,9 +34,11 @@ def model() -> nn.Module:
     return made
 
 
-def rule(text: str, **settings: bool) -> Step:
-    """Return the step of a rule on the GPT."""
-    return RuleOptimizer(model(), text, lr=1e-4, total_steps=10**6, **settings).step
+def rule(text: str, compiled: bool = False) -> Step:
+    """Return the step of a rule on the GPT, with the weight decay of torch's AdamW."""
+    return RuleOptimizer(
+        model(), text, 1e-4, 10**6, weight_decay=0.01, decoupled=True, compile=compiled
+    ).step
 
 
 def optimizers() -> dict[str, Step]:
@@ -48,9 +50,9 @@ def optimizers() -> dict[str, Step]:
         "torch AdamW": AdamW(model().parameters(), lr=1e-4).step,
         "torch AdamW fused": AdamW(model().parameters(), lr=1e-4, fused=True).step,
         "rule AdamW": rule(ADAMW),
-        "rule AdamW compiled": rule(ADAMW, compile=True),
+        "rule AdamW compiled": rule(ADAMW, compiled=True),
         "rule 3 averages": rule(AVERAGES),
-        "rule 3 averages compiled": rule(AVERAGES, compile=True),
+        "rule 3 averages compiled": rule(AVERAGES, compiled=True),
     }
 
 
@@ -112,7 +114,8 @@ def table(byte_time: Callable[[], float], repeats: int) -> list[str]:
 
 def settings() -> list[Rule]:
     """Return settings of one rule."""
-    text = "hidden({0}*fan*orth(mix(mom(g, {1}), g, {1})), ema(g, {1})/(ema(g^2, 0.99)^0.5 + 1e-8))"
+    rest = "ema(g, {1})/(sqrt(ema(g^2, 0.99)) + 1e-8)"
+    text = "hidden({0}*fan*orth(mix(mom(g, {1}), g, {1})), " + rest + ")"
     return [Rule.parse(text.format(0.1 + 0.02 * i, 0.8 + 0.01 * i)) for i in range(COPIES)]
 
 
@@ -129,7 +132,7 @@ def stack_table(repeats: int) -> list[str]:
 
 def _stack_row(kind: str, rules: list[Rule], repeats: int) -> str:
     of = gpt.task()
-    assert isinstance(of, ModuleTask)  # noqa: S101 - it is a task from a module
+    assert isinstance(of, ModuleTask)  # noqa: S101 - for the type checker
     runs = [Run(r, 1e-3, 0, 10_000, device=torch.device("cpu")) for r in rules]
     stack, steps = Stack(of, runs), iter(range(1, 10_000))
     training = of.start(runs[0])

@@ -12,12 +12,15 @@ from optsmith.optim._program import Program
 SMALL = 1 << 14
 """Maximum number of elements of tensors that are updated together on a CPU."""
 
+SMALL_WHOLE = 1 << 16
+"""The same for programs with functions of whole tensors, where calls cost more."""
+
 
 class Eager(Backend[Batch]):
     """Updates small tensors on a CPU, and all tensors on a GPU, together; others one at a time.
 
-    Programs with functions of whole tensors update all tensors together, so that those of the same
-    shape are computed at once.
+    Functions of whole tensors are computed at once for tensors of the same shape that are updated
+    together.
 
     Args:
         program: The program.
@@ -29,16 +32,17 @@ class Eager(Backend[Batch]):
 
     def __init__(self, program: Program) -> None:
         plan = Plan(program)
-        self._together = program.scope == "tensor"
+        self._is_whole = program.scope == "tensor"
         self.machine = Machine(program, plan)
         self.lists = Lists(program, plan)
 
     def step(self, given: Batch) -> None:
         """Update parameters and their states in place."""
-        if self._together or (given.params and given.params[0].device.type == "cuda"):
+        if given.params and given.params[0].device.type == "cuda":
             self.lists.step(given)
             return
         # Calls dominate the time of small tensors, memory traffic that of large ones.
-        small, large = given.split([p.numel() <= SMALL for p in given.params])
+        most = SMALL_WHOLE if self._is_whole else SMALL
+        small, large = given.split([p.numel() <= most for p in given.params])
         self.lists.step(small)
         self.machine.step(large)

@@ -187,12 +187,18 @@ def _graph(program: Program) -> GraphModule:
     inputs += [Value(index, True) for index in program.reads]
     nodes = {value: graph.placeholder(f"v{value.index}") for value in [*inputs, *code.uniforms]}
 
-    def node(argument: Any) -> Any:
+    # Whole exponents are the same in all rules of a skeleton, and x^2 is faster than x^y.
+    fixed = {i.out: i.args[0] for i in code.scalars if i.name == "constant"}
+
+    def node(argument: Any, exponent: bool = False) -> Any:
+        if exponent and argument in fixed:
+            return fixed[argument]
         return nodes[argument] if isinstance(argument, Value) else argument
 
     for i in code.body:
         kwargs = {name: node(a) for name, a in i.kwargs}
         function = addcmul if i.name == "addcmul" else i.function
-        nodes[i.out] = graph.call_function(function, tuple(map(node, i.args)), kwargs)
+        args = tuple(node(a, i.name == "pow" and at == 1) for at, a in enumerate(i.args))
+        nodes[i.out] = graph.call_function(function, args, kwargs)
     graph.output((nodes[code.result], *(nodes[slot.after] for slot in code.slots)))
     return GraphModule({}, graph)
