@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from hypothesis import strategies as st
 
 from optsmith import Operator, Parameter, Rule, State, operators
-from optsmith.rules import PAPER, number
+from optsmith.rules import MODERN, PAPER, number
 
 TANH = Operator("tanh", 1, lambda x: x.tanh(), lambda sp, x: sp.tanh(x))
 EMA = Operator(
@@ -32,6 +32,12 @@ NOISE = Operator(
     random=True,
 )
 CUSTOM = (TANH, EMA, LARGER, NOISE)
+
+
+def papers(zoo):
+    """Return the names of the rules that have operators of the paper only."""
+    modern = {operator.name for operator in MODERN}
+    return [n for n in zoo if not modern & {o.name for o in zoo[n].rule.operators}]
 
 
 @contextlib.contextmanager

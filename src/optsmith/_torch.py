@@ -87,6 +87,9 @@ def not_compiled(function: Callable[..., None]) -> Callable[..., None]:
 
 # --- modules and gradients -----------------------------------------------------------------------
 
+eigh_operation: Any = torch.ops.aten._linalg_eigh
+"""The operation behind `torch.linalg.eigh`, which torch's counter of operations does not know."""
+
 sigmoid_backward: Callable[[Tensor, Tensor], Tensor] = torch.ops.aten.sigmoid_backward
 tanh_backward: Callable[[Tensor, Tensor], Tensor] = torch.ops.aten.tanh_backward
 

@@ -121,7 +121,7 @@ def test_the_options_of_searchers_are_options_of_the_command(tmp_path):
     assert "--count-all / --no-count-all" in text
     assert "not only accepted ones. (mct, random)" in text
     assert "--rungs TEXT" in text
-    assert "mct, random, or a searcher of your own as file.py:Class" in text
+    assert "mct, random, mixture, or a searcher of your own as file.py:Class" in text
 
 
 def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):

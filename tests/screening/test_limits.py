@@ -14,9 +14,10 @@ from optsmith.screening import Screen, state_bytes_of, step_cost_of
 @pytest.mark.parametrize("name", zoo)
 def test_state_is_that_of_the_optimizer(name):
     rule = zoo[name].rule
-    p = torch.zeros(4, 5, requires_grad=True)
-    optimizer = RuleOptimizer([p], rule, lr=0.1, total_steps=3)
-    p.grad = torch.ones(4, 5)
+    p = torch.zeros(6, 6, requires_grad=True)  # square, as the tensor for which state is counted
+    group = {"params": [p], "role": "hidden"}
+    optimizer = RuleOptimizer([group], rule, lr=0.1, total_steps=3)
+    p.grad = torch.ones(6, 6)
     optimizer.step()
     assert state_bytes_of(rule) == state_bytes(optimizer)
 

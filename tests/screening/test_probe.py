@@ -8,6 +8,7 @@ import reference
 from optsmith import Rule, spaces, zoo
 from optsmith.screening._probe import Probe
 from optsmith.screening._trajectory import Trajectory, gaussian
+from strategies import papers
 
 TAUS = [0.1, 0.35, 0.6, 0.85]
 
@@ -27,7 +28,7 @@ def test_gaussian_is_reproducible_and_normal():
     assert float(one.std()) == pytest.approx(0.5, rel=0.03)
 
 
-@pytest.mark.parametrize("name", [n for n in zoo if "drop" not in zoo[n].text])
+@pytest.mark.parametrize("name", [n for n in papers(zoo) if "drop" not in zoo[n].text])
 def test_zoo_rules_against_numpy(name):
     t = trajectory()
     out = Probe([t], 0).run(zoo[name].rule)[0]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from optsmith._torch import eigh_operation
 from optsmith.optim import Plan, Program
 from optsmith.rules import Rule, for_role
 
@@ -99,4 +100,4 @@ def _eigh_flops(shape: tuple[int, ...], *_: Any, **__: Any) -> int:
     return _EIGH * 2 * shape[-1] ** 3
 
 
-_DECOMPOSITIONS = {torch.ops.aten._linalg_eigh: _eigh_flops}
+_DECOMPOSITIONS = {eigh_operation: _eigh_flops}

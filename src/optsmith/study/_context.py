@@ -21,6 +21,9 @@ SEARCH, FINAL = "search", "final"
 RACE, SELECTION, REPORT = "race", "selection", "report"
 """Names of the stages of a contest: opponents race, finalists are chosen, and reported."""
 
+REFINE = "refine"
+"""Name of the stage that compares forms of a rule at full length, at a fixed learning rate."""
+
 ON_PROXY = (SEARCH, RACE)
 """Stages that train the proxy of the task, if there is one."""
 

@@ -27,8 +27,8 @@ AROUND = FINE + 1
 HALVED = 0.5
 """Share of a grid's runs that is trained if the worse half is stopped twice."""
 
-REFINED, REFINING_BLOCKS = 16, 3
-"""Rules that a refinement usually evaluates, and blocks of seeds for each."""
+REFINED, REFINING_RUNS = 16, 6
+"""Forms that a refinement usually compares, and runs for each."""
 
 EXTRA_LOOKS = 0.5
 """Share of the seeds after the first look that is expected to be needed."""
@@ -79,9 +79,7 @@ def work_of(settings: Preset, opponents: int) -> Mapping[str, tuple[Work, ...]]:
     found: dict[str, tuple[Work, ...]] = dict.fromkeys(PHASES, ())
     found["search"] = _search(settings)
     if settings.refine:
-        found["refinement"] = (
-            Work(REFINED, REFINING_BLOCKS * protocol.score_seeds, protocol.steps),
-        )
+        found["refinement"] = (Work(REFINED, REFINING_RUNS, full),)
     found["opponents"] = _race(settings, opponents)
     if not contest.looks:  # one final evaluation tunes the learning rate and reports
         tune = protocol.tune_steps or protocol.proxy_steps

@@ -11,7 +11,16 @@ from optsmith.screening import Screen
 from optsmith.study._begin import Begun
 from optsmith.study._clock import Clock
 from optsmith.study._contest import Comparing, looks_of
-from optsmith.study._context import RACE, REPORT, SEARCH, SELECTION, Context, prepare, run_job
+from optsmith.study._context import (
+    RACE,
+    REFINE,
+    REPORT,
+    SEARCH,
+    SELECTION,
+    Context,
+    prepare,
+    run_job,
+)
 from optsmith.study._forecast import Forecast
 from optsmith.study._guard import Guard
 from optsmith.study._known import without_known
@@ -106,6 +115,7 @@ def stages_of(terms: Preset) -> dict[str, Stage]:
     protocol, contest = terms.protocol, terms.contest
     return {
         SEARCH: protocol.search_stage,
+        REFINE: protocol.refine_stage(),
         RACE: protocol.race_stage(),
         SELECTION: protocol.selection_stage(contest.selection_seeds),
         REPORT: protocol.report_stage(looks_of(terms)[0]),

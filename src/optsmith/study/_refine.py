@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from optsmith.evaluation import Ablation, Evaluation, Status, compare_evaluations
 from optsmith.rules import Edit, Rule, deletions, rounded
-from optsmith.study._context import SEARCH
+from optsmith.study._context import REFINE
 from optsmith.study._ledger import Entry
 from optsmith.study._race import Finalist
 from optsmith.study._rows import longer
@@ -17,8 +17,8 @@ from optsmith.task import Objective
 
 PHASE = "refinement"
 
-FIRST_BLOCK = 5000
-"""First block of seeds of a refinement; searches use the blocks before."""
+FIRST_BLOCK = 50_000
+"""First block of seeds of a refinement; searches use those before."""
 
 BLOCKS = 3
 """Blocks of seeds per comparison."""
@@ -86,7 +86,7 @@ class Refiner:
     @staticmethod
     def _entries(recipes: Sequence[str], lr: float | None, first: int) -> list[Entry]:
         blocks = range(first, first + BLOCKS)
-        return [Entry(SEARCH, recipe, block=b, lr=lr) for recipe in recipes for b in blocks]
+        return [Entry(REFINE, recipe, block=b, lr=lr) for recipe in recipes for b in blocks]
 
     def _evaluate(self, rules: Sequence[Rule], lr: float) -> list[Evaluation]:
         """Return the evaluation of each rule on the next seeds."""

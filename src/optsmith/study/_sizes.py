@@ -33,13 +33,14 @@ class ContestSize:
     horizons: tuple[float, ...] = ()
     selection_seeds: int = 0
     checks: bool = False
+    refine: bool = False
 
 
 _HORIZONS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 SIZES = (
-    ContestSize((8, 16, 32), 5, 5, 99, (0.1, 0.3), _HORIZONS, 4, True),
-    ContestSize((8, 16, 32), 4, 4, 48, (0.1, 0.3), _HORIZONS, 2, True),
-    ContestSize((8, 16, 32), 3, 3, 32, (0.1,), (0.5, 0.7, 0.85), 2, True),
+    ContestSize((8, 16, 32), 5, 5, 99, (0.1, 0.3), _HORIZONS, 4, True, True),
+    ContestSize((8, 16, 32), 4, 4, 48, (0.1, 0.3), _HORIZONS, 2, True, True),
+    ContestSize((8, 16, 32), 3, 3, 32, (0.1,), (0.5, 0.7, 0.85), 2, True, True),
     ContestSize((8, 16), 3, 3, 24, (0.1,), (0.5, 0.7, 0.85)),
     ContestSize((8, 16), 2, 3, 16, (0.1,), (0.5, 0.75)),
     ContestSize((8,), 2, 2, 12),
@@ -91,7 +92,8 @@ def with_size(preset: Preset, size: ContestSize, opponents: int, kept: Collectio
     )
     changes: dict[str, Any] = {"tune_steps": full, "final_seeds": size.looks[0]}
     protocol = preset.protocol.replace(**_free(changes, kept))
-    own = _free({"proposals": size.proposals}, kept)
+    refine = preset.refine and size.refine
+    own = _free({"proposals": size.proposals, "refine": refine}, kept)
     return replace(preset, protocol=protocol, contest=contest, **own)
 
 

@@ -36,7 +36,7 @@ class Timing:
         }
 
     def _seconds(self, phase: str, work: Work) -> float:
-        speed = self.proxy if phase in ("opponents", "search", "refinement") else self.speed
+        speed = self.proxy if phase in ("opponents", "search") else self.speed
         stacked = work.of_rules + (1 - work.of_rules) * (1 - self.plain_share)
         run = stacked * speed.stacked.seconds(work.steps)
         run += (1 - stacked) * speed.plain.seconds(work.steps)

@@ -136,6 +136,11 @@ class Protocol:
             refine=False,
         )
 
+    def refine_stage(self) -> Stage:
+        """Return the stage that compares forms of a rule: full runs, two seeds per block."""
+        stage = replace(self, score_seeds=2).search_stage
+        return replace(stage, steps=self.final_steps, threshold=None)
+
     def selection_stage(self, seeds: int) -> Stage:
         """Return the stage that tunes finalists at full length and chooses among them.
 
