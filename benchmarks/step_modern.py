@@ -131,7 +131,7 @@ def stack_table(repeats: int) -> list[str]:
 
 
 def _stack_row(kind: str, rules: list[Rule], repeats: int) -> str:
-    of = gpt.task()
+    of = gpt.task
     assert isinstance(of, ModuleTask)  # noqa: S101 - for the type checker
     runs = [Run(r, 1e-3, 0, 10_000, device=torch.device("cpu")) for r in rules]
     stack, steps = Stack(of, runs), iter(range(1, 10_000))

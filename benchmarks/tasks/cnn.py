@@ -52,7 +52,7 @@ def data() -> tuple[Pair, Pair, Pair]:
     )
 
 
-def task() -> Task:
+def make_task() -> Task:
     """Return the task."""
     train, validation, test = data()
     return Task.from_module(
@@ -68,3 +68,6 @@ def task() -> Task:
         name="cnn",
         description="three convolutions on CIFAR-10; validation loss",
     )
+
+
+task = make_task()

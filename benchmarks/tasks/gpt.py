@@ -107,7 +107,7 @@ def gpt() -> GPT:
     return GPT(data()[3])
 
 
-def task() -> Task:
+def make_task() -> Task:
     """Return the task."""
     train, validation, test, _ = data()
     return Task.from_module(
@@ -123,3 +123,6 @@ def task() -> Task:
         name="gpt",
         description="character GPT of 114 k parameters on Python's documentation; validation loss",
     )
+
+
+task = make_task()
