@@ -22,6 +22,7 @@ from optsmith.optim._code import BOOLEAN, Code, Instruction, Slot, Value
 from optsmith.optim._symbol import Symbol
 from optsmith.rules import (
     BY_ROLE,
+    GUARD,
     Constant,
     Operator,
     Rule,
@@ -30,9 +31,11 @@ from optsmith.rules import (
     Whole,
     WholeState,
     constants,
+    divide,
     is_built_in,
     is_number,
     skeleton,
+    sqrt_abs,
     verify,
 )
 
@@ -46,6 +49,7 @@ class Tracer:
         self._states: dict[Any, tuple[Value, ...]] = {}
         self._booleans: set[Value] = set()
         self._tied: dict[Any, Value] = {}
+        self._roots: set[Value] = set()  # results of square roots
         self.code = Code(self.new(False), self.new(True), self.new(True), self.new(False))
 
     def new(self, is_scalar: bool) -> Value:
@@ -172,11 +176,16 @@ class Tracer:
         if whole:
             function = Whole(operator.name, operator.torch)
             result = self.write("call", function, args, scope="tensor")
+        elif operator.torch is divide and operands[1].value in self._roots:
+            # Not negative, so the guard of the division needs no comparison.
+            result = self.emit("div", operands[0], self.emit("add", operands[1], GUARD))
         else:
             result = self.call(operator.torch, *args)
         if not isinstance(result, Symbol):
             return self.constant(float(result))
         number: Symbol = self._as_number(result)
+        if operator.torch is sqrt_abs:
+            self._roots.add(number.value)
         if operator.arity == 0:
             self.code.labels.setdefault(number.value, operator.name.lower())
         return number

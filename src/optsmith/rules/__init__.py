@@ -19,6 +19,7 @@ from optsmith.rules._built_in import BUILT_IN, definitions, is_built_in
 from optsmith.rules._catalogue import BINARY, INPUTS, PAPER, UNARY
 from optsmith.rules._constants import COEFFICIENT, Constant, constants, skeleton, with_constants
 from optsmith.rules._edits import Edit, deletions, rounded, subrule
+from optsmith.rules._functions import GUARD, divide, sqrt_abs
 from optsmith.rules._modern import MODERN
 from optsmith.rules._noise import hashed, noise_source, stream_key, uniform
 from optsmith.rules._print import ATOM, HOLE, INFIX, POWER, PREFIX, PRODUCT, SUM, fold, to_text
@@ -34,6 +35,7 @@ __all__ = [
     "BUILT_IN",
     "BY_ROLE",
     "COEFFICIENT",
+    "GUARD",
     "HOLE",
     "INFIX",
     "INPUTS",
@@ -59,6 +61,7 @@ __all__ = [
     "definitions",
     "deletions",
     "depends_on_role",
+    "divide",
     "find_operator",
     "fold",
     "for_role",
@@ -72,6 +75,7 @@ __all__ = [
     "operators",
     "rounded",
     "skeleton",
+    "sqrt_abs",
     "stream_key",
     "structure",
     "subrule",

@@ -62,9 +62,13 @@ def multiply(x: Tensor, y: Tensor) -> Tensor:
     return x * y
 
 
+GUARD = 1e-8
+"""Added to the absolute value of a divisor."""
+
+
 def divide(x: Tensor, y: Tensor) -> Tensor:
     """Return x/(y + 1e-8) for y >= 0 and x/(y - 1e-8) for y < 0."""
-    return x / (y - 1e-8).where(y < 0, y + 1e-8)
+    return x / (y - GUARD).where(y < 0, y + GUARD)
 
 
 def power(x: Tensor, y: Tensor) -> Tensor:
