@@ -180,7 +180,15 @@ def test_a_phase_that_is_over_takes_no_more_time():
     before = forecast.left(1.0)
     forecast.skip("search")
     assert forecast.left(1.0) < before
-    for phase in ("opponents", "refinement", "tuning", "report", "speed-up", "checks"):
+    for phase in (
+        "opponents",
+        "refinement",
+        "tuning",
+        "report",
+        "speed-up",
+        "checks",
+        "equal tuning",
+    ):
         forecast.skip(phase)
     assert forecast.left(1.0) == 0
 

@@ -215,6 +215,7 @@ def test_the_work_of_a_study_in_full_runs():
         "report": pytest.approx(5 * 8 + 0.5 * 2 * 8),
         "speed-up": pytest.approx(1.4 * 8),
         "checks": pytest.approx(6 * 8),
+        "equal tuning": 0,
     }
 
 

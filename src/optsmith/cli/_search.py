@@ -77,6 +77,17 @@ from optsmith.searchers import searchers
     type=click.FloatRange(0, min_open=True),
     help="Refuse rules whose step costs more than this many times Adam's, by a model.",
 )
+@click.option(
+    "--refine/--no-refine",
+    default=None,
+    help="Shorten the best rule after the search, as long as it is not worse.",
+)
+@click.option(
+    "--equally-tuned",
+    is_flag=True,
+    default=None,
+    help="Also compare with the best opponent after tuning all its constants; as long again.",
+)
 @run_options
 @storage_option
 @click.option("--study", help="Name of the study; by default task, preset, algorithm and seed.")

@@ -21,6 +21,7 @@ PHASES = {
     "report": "comparison on report seeds",
     "speed-up": "shorter runs of the winner",
     "checks": "the winner under other settings",
+    "equal tuning": "constants of the best opponent",
 }
 """Description of each phase other than the search."""
 

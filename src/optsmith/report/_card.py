@@ -42,6 +42,7 @@ PURPOSES = {
     "tuning": "learning rates at full length",
     "report": "comparison on report seeds",
     "checks": "speed-up and checks",
+    "equal tuning": "constants of the best opponent",
 }
 
 

@@ -41,6 +41,8 @@ def search_command(study: Study) -> str:
             words += [_flag(name), str(settings[name])]
     for name in ("descent", "trajectory"):
         words.append(_switch(f"{name}-test", settings[name]))
+    words.append(_switch("refine", bool(settings.get("refine"))))
+    words += ["--equally-tuned"] if settings.get("equally_tuned") else []
     for name in _LIMITS:
         if settings[name] not in (None, ""):
             words += [_flag(name), str(settings[name])]

@@ -9,7 +9,7 @@ from optsmith.searchers._base import (
     generator,
 )
 from optsmith.searchers._mct import MonteCarloTree
-from optsmith.searchers._mixture import Mixture
+from optsmith.searchers._mixture import Mixture, folded, tunable
 from optsmith.searchers._named import find_searcher, searchers
 from optsmith.searchers._options import OptionField, option, option_fields, read_options
 from optsmith.searchers._random import RandomSearch
@@ -31,9 +31,11 @@ __all__ = [
     "Start",
     "Tuner",
     "find_searcher",
+    "folded",
     "generator",
     "option",
     "option_fields",
     "read_options",
     "searchers",
+    "tunable",
 ]

@@ -278,6 +278,22 @@ def _plain(start: Start) -> Rule:
     return Rule.parse(body if decay is None else f"{decay}*({body})")
 
 
+def tunable(rule: Rule, name: str) -> Rule:
+    """Return a known rule with a number for all that can be tuned, but no new terms.
+
+    Args:
+        rule: The rule.
+        name: Name of the optimizer, such as `torch:adam+cosine`.
+    """
+    decay, body = split_decay(with_averages(_plain(Start(name, rule))))
+    return _with_factors(decay, body)
+
+
+def _with_factors(decay: Rule | None, body: Rule) -> Rule:
+    """Return a rule with a factor for its learning rate, and an exponent for its decay."""
+    return Rule.parse(f"1*({body})" if decay is None else f"1*({decay}^{EXPONENT}*({body}))")
+
+
 def folded(rule: Rule, lr: float) -> Proposal:
     """Return a rule without the factor in front, which is a part of the learning rate."""
     first, *rest = rule.operators
@@ -314,8 +330,7 @@ def mixture_of(
         inner = Rule.parse(f"{BY_ROLE}({left}, {right})").operators
         end = at + 1 + matrices.length + others.length
         whole = Rule((*body.operators[:at], *inner, *body.operators[end:]))
-    text = f"1*({whole})" if decay is None else f"1*({decay}^{EXPONENT}*({whole}))"
-    rule = Rule.parse(text)
+    rule = _with_factors(decay, whole)
     weights: dict[int, float] = {}
     for i, constant in enumerate(constants(rule)):
         if constant.value == NEW and constant.parameter.name == "coefficient":

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optsmith.searchers import Rungs
 from optsmith.task import Contest, Preset, Protocol
 
-PHASES = ("opponents", "search", "refinement", "tuning", "report", "speed-up", "checks")
+PHASES = (
+    "opponents",
+    "search",
+    "refinement",
+    "tuning",
+    "report",
+    "speed-up",
+    "checks",
+    "equal tuning",
+)
 """Phases of a study, in order."""
 
 PER_ACCEPTED = 1.4
@@ -88,6 +97,8 @@ def work_of(settings: Preset, opponents: int) -> Mapping[str, tuple[Work, ...]]:
             Work(compared, protocol.final_seeds, full, rules),
         )
         return found
+    if settings.equally_tuned:
+        found["equal tuning"] = tuple(replace(w, of_rules=0.0) for w in found["search"])
     first = contest.looks[0]
     found["tuning"] = (Work(compared, AROUND + contest.selection_seeds, full, rules),)
     more = EXTRA_LOOKS * (contest.looks[-1] - first)

@@ -21,6 +21,7 @@ from optsmith.study._context import (
     prepare,
     run_job,
 )
+from optsmith.study._equal import EqualTuning
 from optsmith.study._forecast import Forecast
 from optsmith.study._guard import Guard
 from optsmith.study._known import without_known
@@ -104,6 +105,11 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         result = comparing.run(rules, opponents, executor.workers)
         if result.claim is not None and parts and result.claim.rule == rules[0].recipe:
             result = replace(result, claim=replace(result.claim, ablation=parts))
+        if terms.equally_tuned and result.claim is not None:
+            claim = result.claim
+            row = next(row for row in result.rows if row.recipe == claim.rule)
+            equal = EqualTuning(timed, terms, task.objective)
+            result = replace(result, claim=equal.extend(claim, row, settings.seed))
         recorder.finish(result, raced)
     finally:
         recorder.save()

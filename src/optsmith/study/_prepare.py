@@ -38,6 +38,8 @@ class Asked:
     dedupe: str | None
     max_state_bytes: float | None
     max_step_cost: float | None
+    refine: bool | None
+    equally_tuned: bool | None
     time_limit: float | None
     device: str
     stack: int | None
@@ -152,7 +154,7 @@ def _search(base: Preset, asked: Asked, space: Space, kind: type[Searcher], labe
     """Return the preset with the changes that were asked for."""
     names = (
         "protocol", "budget", "proposals", "descent", "trajectory", "dedupe", "max_state_bytes",
-        "max_step_cost",
+        "max_step_cost", "refine", "equally_tuned",
     )  # fmt: skip
     given = {name: getattr(asked, name) for name in names}
     changes = {name: value for name, value in given.items() if value is not None}

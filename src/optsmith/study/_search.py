@@ -46,6 +46,8 @@ def search(
     dedupe: str | None = None,
     max_state_bytes: float | None = None,
     max_step_cost: float | None = None,
+    refine: bool | None = None,
+    equally_tuned: bool | None = None,
     time_limit: float | None = None,
     device: str = "cpu",
     stack: int | None = None,
@@ -88,6 +90,9 @@ def search(
         dedupe: Which rules count as duplicates: "equal", "scale" (up to a factor) or "none".
         max_state_bytes: Refuse rules with more bytes of state per parameter.
         max_step_cost: Refuse rules whose step costs more than this many times Adam's.
+        refine: Whether to shorten the best rule after the search, as long as it is not worse.
+        equally_tuned: Whether to compare the winner also with the best opponent after tuning all
+            its constants, with as many training steps as the search took.
         time_limit: Seconds per evaluation; needs workers.
         device: Device to train on.
         stack: Copies of the model per stack; by default chosen by the model's size.
@@ -110,8 +115,8 @@ def search(
             patience=patience, proxy=proxy, baselines=baselines, options=options or {},
             preset=preset, protocol=protocol, proposals=proposals, descent=descent,
             trajectory=trajectory, dedupe=dedupe, max_state_bytes=max_state_bytes,
-            max_step_cost=max_step_cost, time_limit=running.time_limit, device=device, stack=stack,
-            data_dir=data_dir,
+            max_step_cost=max_step_cost, refine=refine, equally_tuned=equally_tuned,
+            time_limit=running.time_limit, device=device, stack=stack, data_dir=data_dir,
         )  # fmt: skip
         prepared = prepare_search(task, asked)
         name = study or prepared.name

@@ -329,6 +329,8 @@ class Preset:
         max_state_bytes: Rules with more bytes of optimizer state per parameter are refused.
         max_step_cost: Rules whose step costs more than this many times Adam's are refused.
         refine: Whether the best rule is shortened after the search, as long as it is not worse.
+        equally_tuned: Whether the constants of the best opponent are tuned as well, with as many
+            training steps as the search took, and the winner is compared with it.
         fixed_lr: Whether candidates come with a learning rate, which is not tuned for each then.
 
     Raises:
@@ -347,6 +349,7 @@ class Preset:
     max_state_bytes: float | None = None
     max_step_cost: float | None = None
     refine: bool = False
+    equally_tuned: bool = False
     fixed_lr: bool = False
 
     def __post_init__(self) -> None:
