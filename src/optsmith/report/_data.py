@@ -120,7 +120,7 @@ def _winner(study: Study) -> dict[str, Any] | None:
         "rule": best.recipe,
         "simplified": None if best.simplified == best.recipe else best.simplified,
         "known": best.known,
-        "length": next(r.length for r in study.records if r.rule == best.recipe),
+        "length": best.rule.length,
         "lr": best.lr,
         "at_edge": best.tuned.at_edge,
         "search": _score(best.search),

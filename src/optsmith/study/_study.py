@@ -10,6 +10,7 @@ from typing import Any, overload
 from optsmith._errors import StudyError
 from optsmith._stored import read
 from optsmith.evaluation import Comparison, Evaluation, frame, shown
+from optsmith.optim import is_baseline
 from optsmith.storage import Record, Store
 from optsmith.study._attributes import (
     ABOUT,
@@ -122,7 +123,12 @@ class Study:
         """
         pairs = zip(self.records, self._evaluations, strict=True)
         entries = [(record.fidelity, record.fixed_lr, found) for record, found in pairs]
-        best = [Finding(e, self._final.get(e.recipe)) for e in ranked(entries, self.objective)]
+        candidates = ranked(entries, self.objective)
+        known = {e.recipe for e in candidates}
+        # Shorter forms and centres of a search are compared without having been candidates.
+        compared = (e for e in self._final.values() if not is_baseline(e.recipe))
+        made = [e for e in compared if e.recipe not in known]
+        best = [Finding(e, self._final.get(e.recipe)) for e in [*made, *candidates]]
         if count is not None:
             return best[:count]
         if not best:
