@@ -68,7 +68,7 @@ graph = SimpleNamespace(x=x, y=y, edge_index=None, train=torch.arange(64) < 32)
 PYTHON_CHANGES = {
     'max_time="30m")': 'budget=4, preset="smoke", workers=0)',
     "budget=128": 'budget=4, preset="smoke", workers=0',
-    "mnistnet-quick-mct-0": "mnistnet-smoke-mct-0",  # the study of the shortened search
+    "mnistnet-quick-mixture-0": "mnistnet-smoke-mct-0",  # the study of the shortened search
     "steps=200))": "steps=20))",  # of a conformance check
 }
 

@@ -114,7 +114,7 @@ def test_a_task_of_one_s_own_is_searched(name, tmp_path):
 def test_a_search_of_one_s_own_beats_adam(name, tmp_path):
     done = run(str(EXAMPLES / f"{name}.py"), folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    study = optsmith.Study.load(f"{SEARCHES[name]}-quick-mct-0", tmp_path / "optsmith-studies")
+    study = optsmith.Study.load(f"{SEARCHES[name]}-quick-mixture-0", tmp_path / "optsmith-studies")
     adam = next(e for e in study.final.baselines if e.recipe == "torch:adam")
     assert study.best().held_out_score < adam.score
 

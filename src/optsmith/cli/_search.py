@@ -42,9 +42,8 @@ from optsmith.searchers import searchers
 )
 @click.option(
     "--algorithm",
-    default="mct",
-    show_default=True,
-    help=f"{', '.join(searchers)}, or a searcher of your own as file.py:Class.",
+    help=f"{', '.join(searchers)}, or a searcher of your own as file.py:Class;"
+    " by default that of the preset.",
 )
 @searcher_options
 @click.option("--space", help="Name of the space.")
@@ -109,11 +108,13 @@ def search(
     command resumes a search that was interrupted.
     """
     from optsmith.searchers import find_searcher
+    from optsmith.study import default_searcher
     from optsmith.task import find_task
 
     found = find_task(task, options.get("data_dir"))
-    usual = find_searcher(options["algorithm"]).adapted(found.preset(options["preset"]))
-    protocol = changed_protocol(usual.protocol, options)
+    usual = found.preset(options["preset"])
+    algorithm = options["algorithm"] or default_searcher(usual, options["space"])
+    protocol = changed_protocol(find_searcher(algorithm).adapted(usual).protocol, options)
     searcher_settings = take_options(options)
     run_and_print(
         report,

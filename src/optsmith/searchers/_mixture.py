@@ -75,8 +75,8 @@ _SIMPLER = {
 EXPLORE = 0.3
 """Length of the runs that rank starting points and tune their learning rates."""
 
-BUDGET = 320
-"""Candidates of a search: 20 generations of 16."""
+BUDGET = 192
+"""Candidates of a search: 12 generations of 16."""
 
 FEW_STEPS = 50
 """Tasks with shorter runs are those of tests, whose budgets are kept."""

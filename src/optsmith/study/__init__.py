@@ -11,6 +11,7 @@ from optsmith.study._known import is_known, known_name, without_known
 from optsmith.study._ledger import Entry, Ledger
 from optsmith.study._observer import Observer
 from optsmith.study._phases import SIDE_BY_SIDE
+from optsmith.study._prepare import default_searcher
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
 from optsmith.study._search import search
@@ -39,6 +40,7 @@ __all__ = [
     "StudyComparison",
     "Tally",
     "compare_studies",
+    "default_searcher",
     "evaluate",
     "evaluate_all",
     "flat",

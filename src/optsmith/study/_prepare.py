@@ -22,7 +22,7 @@ class Asked:
     """The arguments of `search` that determine its result, as they were given."""
 
     space: Space | str | None
-    algorithm: str | type[Searcher]
+    algorithm: str | type[Searcher] | None
     budget: int | None
     seed: int
     max_time: float | str | None
@@ -93,7 +93,8 @@ def asked_again(asked: Asked, stored: Settings) -> Asked:
     Its space and searcher are found by name, unless they were given as objects.
     """
     space = asked.space if isinstance(asked.space, Space) else stored.search.space
-    algorithm = stored.algorithm if isinstance(asked.algorithm, str) else asked.algorithm
+    given = asked.algorithm
+    algorithm = stored.algorithm if given is None or isinstance(given, str) else given
     return replace(
         asked, space=space, algorithm=algorithm, proxy=asked.proxy or stored.proxy or None
     )
@@ -107,9 +108,10 @@ def prepare_search(task: Task | str, asked: Asked) -> Prepared:
     """
     if isinstance(task, str):
         task = find_task(task, asked.data_dir)
-    kind = asked.algorithm
-    kind = find_searcher(kind) if isinstance(kind, str) else kind
-    base = kind.adapted(task.preset(asked.preset))
+    usual = task.preset(asked.preset)
+    chosen = asked.algorithm or default_searcher(usual, asked.space)
+    kind = find_searcher(chosen) if isinstance(chosen, str) else chosen
+    base = kind.adapted(usual)
     space = _space(base.space if asked.space is None else asked.space)
     label = _label(kind)
     check_device(asked.device)
@@ -126,7 +128,7 @@ def prepare_search(task: Task | str, asked: Asked) -> Prepared:
         task=task.name,
         preset=asked.preset,
         search=search,
-        algorithm=asked.algorithm if isinstance(asked.algorithm, str) else label,
+        algorithm=chosen if isinstance(chosen, str) else label,
         seed=asked.seed,
         time_limit=asked.time_limit,
         device=asked.device,
@@ -150,6 +152,12 @@ def prepare_search(task: Task | str, asked: Asked) -> Prepared:
     )
 
 
+def default_searcher(preset: Preset, space: Space | str | None) -> str:
+    """Return the name of the searcher of a preset, or of one that searches a given space."""
+    name = space.name if isinstance(space, Space) else space
+    return preset.searcher if name in (None, "modern") else "mct"
+
+
 def _search(base: Preset, asked: Asked, space: Space, kind: type[Searcher], label: str) -> Preset:
     """Return the preset with the changes that were asked for."""
     names = (
@@ -164,6 +172,7 @@ def _search(base: Preset, asked: Asked, space: Space, kind: type[Searcher], labe
     return replace(
         base,
         space=space.name,
+        searcher=label,
         options=_options(kind, label, base, asked.options),
         contest=contest,
         **changes,

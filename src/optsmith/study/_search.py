@@ -25,7 +25,7 @@ from optsmith.task import Protocol, Task
 def search(
     task: Task | str,
     space: Space | str | None = None,
-    algorithm: str | type[Searcher] = "mct",
+    algorithm: str | type[Searcher] | None = None,
     budget: int | None = None,
     seed: int = 0,
     workers: int | None = None,
@@ -65,7 +65,8 @@ def search(
     Args:
         task: The task, or the name of one.
         space: The space, or the name of one; by default that of the preset.
-        algorithm: Name of a searcher, `file.py:Class`, or a class.
+        algorithm: Name of a searcher, `file.py:Class`, or a class; by default that of the preset,
+            or the tree search if a space other than `modern` is given.
         budget: Number of candidates to accept; by default that of the preset. With a smaller budget
             than the study was made with, its search ends.
         seed: Seed of the search.

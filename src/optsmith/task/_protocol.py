@@ -320,6 +320,7 @@ class Preset:
         budget: Number of candidates to accept.
         proposals: Number of top candidates compared with the baselines in the final evaluation.
         space: Name of the space.
+        searcher: Name of the searcher.
         descent: Whether screening applies the paper's descent test.
         trajectory: Whether screening applies the trajectory test.
         dedupe: Which rules count as duplicates: `equal` rules, rules equal up to a positive factor
@@ -341,6 +342,7 @@ class Preset:
     budget: int = 128
     proposals: int = 5
     space: str = "paper"
+    searcher: str = "mct"
     descent: bool = True
     trajectory: bool = True
     dedupe: str = "equal"
@@ -388,6 +390,8 @@ def presets_for(
     )
     return {
         "paper": Preset(protocol=paper, trajectory=False),
-        "quick": Preset(protocol=quick, dedupe="scale", contest=QUICK_CONTEST, refine=True),
+        "quick": Preset(
+            protocol=quick, searcher="mixture", dedupe="scale", contest=QUICK_CONTEST, refine=True
+        ),
         "smoke": Preset(protocol=smoke, budget=8, options={"levels": 2}, contest=SMOKE_CONTEST),
     }
