@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import OptsmithError
-from optsmith.rules import BY_ROLE, Rule, constants, is_number, subrule
+from optsmith.rules import BY_ROLE, Rule, constants, is_number, rounded, subrule
 from optsmith.searchers._base import Candidate, Direction, Outcome, Proposal, Searcher
 from optsmith.searchers._options import option
 from optsmith.searchers._start import Start, split_decay, with_averages
@@ -77,6 +77,9 @@ EXPLORE = 0.3
 
 BUDGET = 192
 """Candidates of a search: 12 generations of 16."""
+
+DIGITS = 4
+"""Significant digits of the numbers of a proposal."""
 
 FEW_STEPS = 50
 """Tasks with shorter runs are those of tests, whose budgets are kept."""
@@ -255,8 +258,14 @@ class Mixture(Searcher):
     # --- results ---------------------------------------------------------------------------------
 
     def proposals(self) -> list[Proposal]:
-        """Return the rule at the centre of the last generation, with its learning rate."""
-        return [] if self._found is None else [folded(self._found, self._lr)]
+        """Return the rule at the centre of the last generation, with its learning rate.
+
+        Its numbers are rounded to what the search can tell apart.
+        """
+        if self._found is None:
+            return []
+        centre = folded(self._found, self._lr)
+        return [Proposal(rounded(centre.rule, DIGITS), centre.lr)]
 
     def describe(self) -> str:
         """Return the current step."""
