@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch.utils.data import Subset as Rows
 import optsmith
 from optsmith import Metric, Objective, Task, TaskError
 from optsmith._errors import TaskFailure
-from optsmith.study._preflight import preflight
+from optsmith.study._preflight import knows_roles, preflight
 from optsmith.study._watch import crossed
 from tasks_for_tests import PROTOCOL, bowl, line, line_data
 
@@ -667,3 +668,20 @@ def test_other_warnings_are_issued_as_usual():
 
     with pytest.warns(DeprecationWarning, match="mine"):
         check(own_loop(train))
+
+
+def test_a_task_that_passes_bare_parameters_is_searched_without_roles(tmp_path):
+    def loop(run, whole):
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+        optimizer = run.optimizer(model if whole else model.parameters())
+        for _ in range(run.steps):
+            optimizer.zero_grad()
+            loss = model(torch.ones(2, 4)).square().mean()
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
+
+    for whole in (True, False):
+        task = Task.from_function(partial(loop, whole=whole), steps=20, name="mine")
+        protocol = task.preset("smoke").protocol
+        assert knows_roles(task, protocol, "cpu") == whole

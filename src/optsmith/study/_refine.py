@@ -66,13 +66,12 @@ class Refiner:
             return Refined(finalist)
         rows = self._evaluate([rule, *(edit.rule for edit in edits)], finalist.lr)
         worth = [self._loss(row, rows[0]) for row in rows[1:]]
-        short = self._without(rule, self._harmless(edits, worth), finalist.lr)
-        left = {edit.without for edit in deletions(short)}
+        short, removed = self._without(rule, self._harmless(edits, worth), finalist.lr)
         parts = tuple(
             Ablation(
                 without=edit.without,
                 paired=compare_evaluations(row, rows[0], self._objective),
-                removed=edit.without not in left,
+                removed=edit in removed,
             )
             for edit, row in zip(edits, rows[1:], strict=True)
         )
@@ -114,16 +113,16 @@ class Refiner:
         order = sorted(range(len(edits)), key=worth.__getitem__)
         return [edits[i] for i in order if worth[i] <= TOLERANCE]
 
-    def _without(self, rule: Rule, harmless: Sequence[Edit], lr: float) -> Rule:
-        """Leave out as many parts together as possible."""
-        shorter = [rule]
+    def _without(self, rule: Rule, harmless: Sequence[Edit], lr: float) -> tuple[Rule, list[Edit]]:
+        """Leave out as many parts together as possible; return the rest, and these parts."""
+        shorter, removed = [rule], list[Edit]()
         for edit in harmless:
             rest = {e.without: e.rule for e in deletions(shorter[-1])}
             if edit.without in rest:
                 shorter.append(rest[edit.without])
-        if len(shorter) == 1:
-            return rule
-        return self._shortest(shorter, lr)
+                removed.append(edit)
+        short = self._shortest(shorter, lr)
+        return short, removed[: shorter.index(short)]
 
     def _with_round_numbers(self, rule: Rule, lr: float) -> Rule:
         forms = [rule, *(rounded(rule, digits) for digits in reversed(DIGITS))]

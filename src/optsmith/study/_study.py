@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -127,7 +128,7 @@ class Study:
         known = {e.recipe for e in candidates}
         # Shorter forms and centres of a search are compared without having been candidates.
         compared = (e for e in self._final.values() if not is_baseline(e.recipe))
-        made = [e for e in compared if e.recipe not in known]
+        made = [_on_selection_seeds(e) for e in compared if e.recipe not in known]
         best = [Finding(e, self._final.get(e.recipe)) for e in [*made, *candidates]]
         if count is not None:
             return best[:count]
@@ -176,7 +177,7 @@ class Study:
             return found
         if recipe not in self._final:
             raise StudyError(f"the study {self.name} has no score of {recipe}")
-        return Finding(self._final[recipe], self._final[recipe])
+        return Finding(_on_selection_seeds(self._final[recipe]), self._final[recipe])
 
     def export(
         self, path: str | Path | None = None, recipe: str | None = None, name: str | None = None
@@ -270,3 +271,8 @@ def row(record: Record) -> dict[str, Any]:
         "seconds": data["seconds"],
         "error": data["error"],
     }
+
+
+def _on_selection_seeds(row: Evaluation) -> Evaluation:
+    """Return a final row with the score by which it was chosen, instead of its report."""
+    return row if row.selection is None else replace(row, score=row.selection, seeds=(), scores=())

@@ -1,0 +1,65 @@
+"""The opponent whose constants are tuned as well, on evaluations that are invented."""
+
+from __future__ import annotations
+
+from optsmith import Objective, Rule
+from optsmith.evaluation import Claim, Evaluation, Status, compare_paired
+from optsmith.rules import constants
+from optsmith.study._context import REPORT, SEARCH, SELECTION
+from optsmith.study._equal import EqualTuning
+from optsmith.task import presets_for
+
+SEEDS = tuple(range(8))
+
+
+class Ledger:
+    """Scores a rule by the distance of its momentum from 0.8."""
+
+    def __init__(self, spent):
+        self.trained, self.stages = {SEARCH: spent}, []
+
+    def evaluate(self, phase, entries):
+        self.stages += [entry.stage for entry in entries]
+        return [self._evaluation(entry) for entry in entries]
+
+    def _evaluation(self, entry):
+        betas = [c.value for c in constants(Rule.parse(entry.recipe)) if c.parameter.name == "beta"]
+        loss = 1.0 + abs(betas[0] - 0.8)
+        scores = tuple(loss * (1 + 0.01 * s) for s in SEEDS)
+        return Evaluation(
+            entry.recipe, Status.OK, score=loss, lr=entry.lr or 0.1, seeds=SEEDS, scores=scores
+        )
+
+
+def claim(opponent, lr=0.1):
+    paired = compare_paired([1.0] * 8, [1.1] * 8)
+    return Claim(
+        rule="g", lr=1.0, opponent=opponent, opponent_lr=lr, paired=paired, recommended="g"
+    )
+
+
+def extended(opponent, generations, **settings):
+    terms = presets_for(1000)["quick"]
+    protocol = terms.protocol
+    ledger = Ledger(generations * 16 * protocol.score_seeds * protocol.steps)
+    row = Evaluation(
+        "g", Status.OK, score=0.9, lr=1.0, seeds=SEEDS, scores=tuple(0.9 + 0.01 * s for s in SEEDS)
+    )
+    equal = EqualTuning(ledger, terms, Objective("loss"))
+    return equal.extend(claim(opponent, **settings), row, seed=0), ledger
+
+
+def test_the_opponent_gets_as_much_training_as_the_search_had():
+    found, ledger = extended("torch:momentum+cosine", 20)
+    assert ledger.stages.count(SEARCH) == 20 * 16
+    assert ledger.stages[-2:] == [SELECTION, REPORT]
+    assert found.equally_tuned_opponent == "torch:momentum+cosine"
+    # Against 1.1, an opponent at 1.0 would be 9 % better; the tuned one is close to that.
+    assert -0.13 < found.equally_tuned.change < -0.09
+    assert found.paired == claim("torch:momentum+cosine").paired
+
+
+def test_what_is_no_rule_is_not_tuned():
+    found, ledger = extended("torch:adafactor", 3)
+    assert found == claim("torch:adafactor")
+    assert not ledger.stages

@@ -1,0 +1,68 @@
+"""Refinement of the best rule, on evaluations that are invented."""
+
+from __future__ import annotations
+
+from optsmith import Objective, Rule
+from optsmith.evaluation import Evaluation, Status
+from optsmith.study._race import Finalist
+from optsmith.study._refine import Refiner
+
+
+class Ledger:
+    """Scores a rule by what it contains; notes what it was asked for."""
+
+    def __init__(self, worth, has_time=True):
+        self.worth, self.has_time, self.asked = worth, has_time, []
+
+    def allows(self, what, entries, length):
+        return self.has_time
+
+    def evaluate(self, phase, entries):
+        self.asked += entries
+        return [self._evaluation(entry) for entry in entries]
+
+    def _evaluation(self, entry):
+        loss = 1.0 + sum(v for part, v in self.worth.items() if part not in entry.recipe)
+        seeds = (2 * entry.block, 2 * entry.block + 1)
+        scores = (loss, 1.01 * loss)
+        return Evaluation(
+            entry.recipe, Status.OK, score=loss, lr=entry.lr, seeds=seeds, scores=scores
+        )
+
+
+def refine(text, worth, **settings):
+    ledger = Ledger(worth, **settings)
+    objective = Objective("loss")
+    return Refiner(ledger, objective).refine(Finalist(text, 0.1)), ledger
+
+
+def test_parts_that_make_no_difference_are_removed():
+    refined, _ = refine("cd*(g + 0.5*m1 + 0.1*sign(g))", {"cd": 0.1, "m1": 0.05, "g": 0.2})
+    assert refined.finalist == Finalist("cd*(g + 0.5*m1)", 0.1)
+    parts = {part.without: part for part in refined.parts}
+    assert parts["0.1*sign(g)"].removed
+    assert not parts["cd"].removed
+    assert round(parts["cd"].paired.change, 3) == 0.1
+    assert round(parts["0.5*m1"].paired.change, 3) == 0.05
+
+
+def test_numbers_are_rounded_while_nothing_is_lost():
+    refined, _ = refine("g + 0.51234*m1(0.87654)", {"m1": 0.1, "g +": 0.1})
+    assert refined.finalist.recipe == "g + 0.51*m1(0.88)"
+    refined, _ = refine("g + 0.51234*m1(0.87654)", {"m1": 0.1, "g +": 0.1, "0.512": 0.1})
+    assert refined.finalist.recipe == "g + 0.512*m1(0.877)"
+
+
+def test_every_comparison_has_seeds_of_its_own():
+    _, ledger = refine("cd*(g + 0.5*m1)", {"cd": 0.1, "m1": 0.1})
+    rounds = {}
+    for entry in ledger.asked:
+        rounds.setdefault(entry.recipe, []).append(entry.block)
+    blocks = rounds["cd*(g + 0.5*m1)"]
+    assert len(blocks) == len(set(blocks))
+
+
+def test_without_time_or_parts_the_rule_stays():
+    refined, ledger = refine("cd*(g + 0.5*m1)", {}, has_time=False)
+    assert (refined.finalist.recipe, refined.parts, ledger.asked) == ("cd*(g + 0.5*m1)", (), [])
+    assert refine("g", {})[0].finalist.recipe == str(Rule.parse("g"))
