@@ -131,8 +131,6 @@ def test_a_baseline_as_a_rule_is_torch_s_own(baseline):
         [lr * form.scale for lr in lrs],
         (0, 0),
         STEPS,
-        form.weight_decay / form.scale,
-        form.decay,
     )
     for t in range(1, STEPS + 1):
         step(rows, copies, t)

@@ -26,18 +26,16 @@ _STEADY = {"warmup": "constant", "warmup-cosine": "cosine"}  # schedules without
 
 @dataclass(frozen=True, slots=True)
 class RuleForm:
-    """A recipe as a rule: `p *= 1 - weight_decay * lr * decay`, `p -= lr * scale * rule`.
+    """A recipe as a rule: `p -= lr * scale * rule`.
 
     Attributes:
         rule: The rule, including the schedule and, for baselines, the weight decay.
         scale: Factor of the learning rate.
-        weight_decay: Decoupled weight decay that is not part of the rule.
         decay: The schedule, as a rule.
     """
 
     rule: Rule
     scale: float = 1.0
-    weight_decay: float = 0.0
     decay: Rule | None = None
 
 

@@ -28,8 +28,6 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
         lrs: Learning rate of each row.
         seeds: Seed of each row, for `drop` masks.
         total_steps: Length of the run.
-        weight_decay: Decoupled weight decay, as in AdamW.
-        decay: Schedule of the weight decay, as a rule that depends only on the step.
         hidden: The indices of parameters that are hidden matrices, for rules that depend on roles.
     """
 
@@ -45,13 +43,10 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
         lrs: Sequence[float],
         seeds: Sequence[int],
         total_steps: int,
-        weight_decay: float = 0.0,
-        decay: Rule | None = None,
         hidden: frozenset[int] = frozenset(),
     ) -> None:
         self._rules = [rules] * len(lrs) if isinstance(rules, Rule) else list(rules)
         self.columns, self.seeds, self.total_steps = list(columns), list(seeds), total_steps
-        self.weight_decay, self._decay = weight_decay, Program(decay) if decay else None
         self.params = list(params)
         self.lrs = params[0].new_tensor(list(lrs)).view(-1, 1)
         self.t = 0
@@ -123,18 +118,8 @@ class RowOptimizer(Backend[Sequence[Tensor]]):
     def step(self, given: Sequence[Tensor]) -> None:
         """Update the matrices in place from their gradients."""
         self.t += 1
-        if self.weight_decay:
-            shrink = 1 - self.lrs * (self.weight_decay * self._schedule())
-            for param in self.params:
-                param.mul_(shrink)
         for program, count in self._programs:
             program.step(self.t, self.total_steps, given, partial(self._noise, count))
-
-    def _schedule(self) -> float:
-        if self._decay is None:
-            return 1.0
-        scalars = self._decay.scalars(self.t, self.total_steps, self.t)
-        return float(scalars[self._decay.code.result.index])
 
     def _noise(self, count: int, i: int) -> list[Tensor]:
         """Return the random numbers of each random operator, one row per copy."""

@@ -64,8 +64,6 @@ class Stack:
             [run.lr * form.scale for run in runs],
             [run.seed for run in runs],
             runs[0].steps,
-            form.weight_decay / form.scale,  # relative to the learning rate of the run
-            form.decay,
             self._hidden,
         )
 
@@ -109,7 +107,7 @@ Kind = tuple[Any, ...]
 def _kind(run: Run) -> Kind:
     form = form_of(run.recipe)
     assert form is not None  # noqa: S101 - `stacks` leaves other recipes out
-    return (skeleton(form.rule), form.scale, form.weight_decay, form.decay)
+    return (skeleton(form.rule), form.scale)
 
 
 def _rows(runs: Sequence[Run]) -> dict[Kind, slice]:
