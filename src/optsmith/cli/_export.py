@@ -61,7 +61,8 @@ def _source(source: str, storage: str | None, recipe: str | None, name: str | No
         if source in list_studies(None):
             return _of_study(source, None, recipe, name)
         if re.fullmatch(r"[\w.-]+", source):
-            raise OptsmithError(f'"{source}" is not a study, and {error}') from None
+            why, _, _ = str(error).partition("; known:")  # a list of operators would not help
+            raise OptsmithError(f'"{source}" is not a study, and {why}') from None
         raise
     return export_recipe(found, name)
 
