@@ -246,7 +246,6 @@ def test_the_rule_of_a_baseline_trains_as_the_baseline_does(name, schedule):
     baseline = Baseline(name, schedule)
     needs(baseline)
     form = baseline.as_rule()
-    assert not form.weight_decay
     one, two = model(), model()
     ours = trained(one, RuleOptimizer(one, form.rule, 0.01 * form.scale, STEPS))
     theirs = trained(two, build(baseline, two, 0.01, STEPS))
