@@ -29,6 +29,7 @@ from optsmith.study import (
     SEARCH,
     SIDE_BY_SIDE,
     Context,
+    Guard,
     Observer,
     Recorder,
     Runner,
@@ -37,6 +38,8 @@ from optsmith.study import (
     prepare,
     run_job,
 )
+from optsmith.study._clock import Clock
+from optsmith.study._forecast import Forecast
 from optsmith.task import Task, find_task
 from optsmith.training import Stacking, choose_stacking
 from report import header
@@ -71,9 +74,14 @@ def search(task: Task, executor: Executor, group: int, budget: int) -> tuple[flo
     searcher = MonteCarloTree(spaces["paper"], budget, options=options)
     screen = Screen(trajectory=None)
     with TemporaryDirectory() as folder, Store.open(folder, "speed") as store:
-        recorder = Recorder(store, searcher, Tally(task.objective), Observer())
+        clock = Clock(store, time.monotonic())
+        forecast = Forecast(task.preset("paper"), 0, executor.workers)
+        recorder = Recorder(store, searcher, Tally(task.objective), Observer(), clock, forecast)
+        guard = Guard(task.name)
         start = time.perf_counter()
-        Runner(searcher, screen, lambda s: s.fingerprint, executor, group, recorder).run()
+        Runner(
+            searcher, screen, lambda s: s.fingerprint, executor, group, recorder, guard=guard
+        ).run()
         seconds = time.perf_counter() - start
     return seconds, sum(evaluation.trained for _, evaluation in recorder.tally.evaluated)
 
