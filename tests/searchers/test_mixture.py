@@ -8,7 +8,7 @@ from optsmith import Rule, spaces
 from optsmith.evaluation import Evaluation, Status
 from optsmith.rules import constants, depends_on_role, skeleton
 from optsmith.searchers import Mixture, Outcome, Start
-from optsmith.searchers._mixture import folded, mixture_of
+from optsmith.searchers._dictionary import folded, mixture_of
 from optsmith.searchers._start import split_decay, with_averages
 
 MODERN = spaces["modern"]

@@ -4,14 +4,15 @@ from optsmith.searchers._base import (
     Candidate,
     Direction,
     Outcome,
-    Proposal,
     Searcher,
     generator,
 )
+from optsmith.searchers._dictionary import folded, tunable
 from optsmith.searchers._mct import MonteCarloTree
-from optsmith.searchers._mixture import Mixture, folded, tunable
+from optsmith.searchers._mixture import Mixture
 from optsmith.searchers._named import find_searcher, searchers
 from optsmith.searchers._options import OptionField, option, option_fields, read_options
+from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._random import RandomSearch
 from optsmith.searchers._rungs import Rungs
 from optsmith.searchers._start import Start

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from optsmith._errors import OptsmithError
 from optsmith.rules import Rule
+from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start
 from optsmith.space import Space
 
@@ -92,19 +93,6 @@ class Outcome:
     def accepted(self) -> bool:
         """Whether the candidate was evaluated and its score accepted."""
         return self.kind == "accepted"
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A rule that a searcher recommends.
-
-    Attributes:
-        rule: The rule.
-        lr: Its learning rate.
-    """
-
-    rule: Rule
-    lr: float
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import OptsmithError
-from optsmith.rules import BY_ROLE, Rule, constants, is_number, rounded, subrule
-from optsmith.searchers._base import Candidate, Direction, Outcome, Proposal, Searcher
+from optsmith.rules import Rule, rounded
+from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
+from optsmith.searchers._dictionary import folded, mixture_of, plain_rule
 from optsmith.searchers._options import option
-from optsmith.searchers._start import Start, split_decay, with_averages
+from optsmith.searchers._proposal import Proposal
+from optsmith.searchers._start import Start
 from optsmith.searchers._tuner import Tuner
 from optsmith.space import Space
 
@@ -20,69 +22,20 @@ if TYPE_CHECKING:
     from optsmith.task import Preset
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """An expression of the dictionary.
-
-    Attributes:
-        text: The expression.
-        like: Optimizers whose learning rates tell the size of its updates, the best guess first.
-        factor: Learning rate of the expression relative to theirs.
-    """
-
-    text: str
-    like: tuple[str, ...]
-    factor: float = 1.0
-
-
-_ADAPTIVE = ("adam", "adamw", "nadam", "rmsprop", "radam", "lion")
-_PLAIN = ("momentum", "nesterov")
-
-DICTIONARY = (
-    Term("g", ("sgd", *_PLAIN), 1.0),
-    Term("mom(g, 0.9)", _PLAIN),
-    Term("mom(g, 0.99)", _PLAIN, 0.1),
-    Term("sign(mom(g, 0.9))", ("lion", *_ADAPTIVE), 0.3),
-    Term("ema(g, 0.9)/sqrt(ema(g^2, 0.999))", _ADAPTIVE),
-    Term("g/sqrt(ema(g^2, 0.99))", ("rmsprop", *_ADAPTIVE)),
-)
-"""Expressions of one element."""
-
-MATRIX_DICTIONARY = (
-    Term("fan*orth(ema(g, 0.95))", ("muon", *_ADAPTIVE), 0.2),
-    Term("unit(ema(g, 0.9))", _ADAPTIVE),
-    Term("rows(ema(g, 0.9))", _ADAPTIVE),
-    Term("ema(g, 0.9)/sqrt(ema(g^2, 0.99))", _ADAPTIVE),
-)
-"""Expressions of hidden matrices."""
-
 FALLBACK = (
     Start("nesterov+cosine", Rule.parse("cd*(g + 0.9*mom(g, 0.9))")),
     Start("adam+cosine", Rule.parse("cd*(ema(g, 0.9)/sqrt(ema(g^2, 0.999)))")),
 )
 """Where a search starts if nothing is given."""
 
-NEW = 0.0
-"""Weight of a term that is added to a mixture."""
-
-_SIMPLER = {
-    "nadam": "mix(g, ema(g, 0.9), 0.1)/sqrt(ema(g^2, 0.999))",
-    "radam": "ema(g, 0.9)/sqrt(ema(g^2, 0.999))",
-}
-"""Forms of optimizers whose exact rules have many numbers that are functions of the step count."""
-
-
 EXPLORE = 0.3
 """Length of the runs that rank starting points and tune their learning rates."""
 
-BUDGET = 192
-"""Candidates of a search: 12 generations of 16."""
+MORE_CANDIDATES = 1.5
+"""Candidates relative to a preset's budget: they need fewer runs, because nothing is tuned."""
 
 DIGITS = 4
 """Significant digits of the numbers of a proposal."""
-
-FEW_STEPS = 50
-"""Tasks with shorter runs are those of tests, whose budgets are kept."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +93,7 @@ class Mixture(Searcher):
         full = protocol.final_steps
         tuning = max(1, round(EXPLORE * full))
         longer = protocol.replace(proxy_steps=tuning, steps=full, score_seeds=2)
-        budget = BUDGET if full > FEW_STEPS else preset.budget
+        budget = round(MORE_CANDIDATES * preset.budget)
         return replace(preset, protocol=longer, budget=budget, space="modern", fixed_lr=True)
 
     def begin(self, starts: Sequence[Start]) -> None:
@@ -155,8 +108,7 @@ class Mixture(Searcher):
     @property
     def need(self) -> int:
         """Candidates of this step that are not told yet."""
-        self._advance()
-        return self._outstanding + len(self._queue)
+        return self._outstanding + len(self._queue) if self._begun else self.batch
 
     @property
     def spent(self) -> int:
@@ -165,7 +117,11 @@ class Mixture(Searcher):
 
     def ask(self, n: int) -> list[Candidate]:
         """Return candidates of the current generation."""
-        self._advance()
+        if not self._begun:
+            self._begun = True
+            self._rank_starts()
+            if not self._queue:
+                self._next_step()
         found = [self._queue.popleft() for _ in range(min(n, len(self._queue)))]
         self._outstanding += len(found)
         return found
@@ -179,6 +135,8 @@ class Mixture(Searcher):
         self._waiting[candidate.id] = math.inf if lost else self._sign * float(score or 0.0)
         if candidate.id.startswith("start") and outcome.evaluation is not None:
             self._measured(candidate, outcome)
+        if not self._queue and not self._outstanding:
+            self._next_step()
 
     def cancel(self, candidate: Candidate) -> None:
         """Forget a candidate that is not told."""
@@ -186,18 +144,11 @@ class Mixture(Searcher):
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _advance(self) -> None:
-        """Begin the next step if everything of this one has been told."""
-        if self._queue or self._outstanding:
-            return
-        if not self._begun:
-            self._begun = True
-            self._rank_starts()
-            if self._queue:
-                return
+    def _next_step(self) -> None:
+        """Learn from the step that is over, and queue the next one."""
         if self._tuner is None:
             self._make_tuner()
-        elif self._waiting:
+        else:
             self._finish_generation()
         if self._tuner is not None and self._generations_left():
             self._next_generation()
@@ -227,7 +178,7 @@ class Mixture(Searcher):
             return
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
         self._lr = float(best.lr or 1.0)
-        rule, weights = mixture_of(_plain(best), self._lr, self._starts, self.space)
+        rule, weights = mixture_of(plain_rule(best), self._lr, self._starts, self.space)
         self._tuner = Tuner(rule, self.seed, self._population, weights)
         self._found = best.rule
         self.log.append(
@@ -276,111 +227,3 @@ class Mixture(Searcher):
     def summary(self) -> dict[str, Any]:
         """Return the rule at the centre of the search."""
         return {"centre": str(self._found or ""), "lr": self._lr}
-
-
-def _plain(start: Start) -> Rule:
-    """Return the rule of a start in a form whose numbers can be tuned."""
-    if start.optimizer not in _SIMPLER:
-        return start.rule
-    decay, _ = split_decay(start.rule)
-    body = _SIMPLER[start.optimizer]
-    return Rule.parse(body if decay is None else f"{decay}*({body})")
-
-
-def tunable(rule: Rule, name: str) -> Rule:
-    """Return a known rule with a number for all that can be tuned, but no new terms.
-
-    Args:
-        rule: The rule.
-        name: Name of the optimizer, such as `torch:adam+cosine`.
-    """
-    decay, body = split_decay(with_averages(_plain(Start(name, rule))))
-    return _with_factors(decay, body)
-
-
-def _with_factors(decay: Rule | None, body: Rule) -> Rule:
-    """Return a rule with a factor for its learning rate, and an exponent for its decay."""
-    return Rule.parse(f"1*({body})" if decay is None else f"1*({decay}^{EXPONENT}*({body}))")
-
-
-def folded(rule: Rule, lr: float) -> Proposal:
-    """Return a rule without the factor in front, which is a part of the learning rate."""
-    first, *rest = rule.operators
-    if first.name == "mul" and is_number(rest[0]) and float(rest[0].torch()) > 0:
-        return Proposal(Rule(tuple(rest[1:])), lr * float(rest[0].torch()))
-    return Proposal(rule, lr)
-
-
-def mixture_of(
-    base: Rule, lr: float, starts: Sequence[Start], space: Space
-) -> tuple[Rule, dict[int, float]]:
-    """Return a rule extended by the terms of the dictionary, and the sizes of their weights.
-
-    The whole has a factor of 1, which stands for the learning rate, and its decay an exponent.
-    Terms are added to both sides of `hidden`.
-
-    Args:
-        base: The rule.
-        lr: Its learning rate.
-        starts: Rules whose learning rates tell the size of terms.
-        space: The space, whose operators the terms must have.
-    """
-    decay, body = split_decay(with_averages(base))
-    names = {operator.name for operator in space.operators}
-    markers: list[float] = []
-    at = next((i for i, o in enumerate(body.operators) if o.name == BY_ROLE), None)
-    if at is None:
-        whole = _extended(body, DICTIONARY, lr, starts, names, markers)
-    else:
-        matrices = subrule(body, at + 1)
-        others = subrule(body, at + 1 + matrices.length)
-        left = _extended(matrices, MATRIX_DICTIONARY, lr, starts, names, markers)
-        right = _extended(others, DICTIONARY[:1], lr, starts, names, markers)
-        inner = Rule.parse(f"{BY_ROLE}({left}, {right})").operators
-        end = at + 1 + matrices.length + others.length
-        whole = Rule((*body.operators[:at], *inner, *body.operators[end:]))
-    rule = _with_factors(decay, whole)
-    weights: dict[int, float] = {}
-    for i, constant in enumerate(constants(rule)):
-        if constant.value == NEW and constant.parameter.name == "coefficient":
-            weights[i] = markers[len(weights)]
-    return rule, weights
-
-
-EXPONENT = 1.0001
-"""Exponent of a decay: not a whole number, so that it is tuned."""
-
-
-def _extended(
-    base: Rule,
-    dictionary: Sequence[Term],
-    lr: float,
-    starts: Sequence[Start],
-    names: set[str],
-    units: list[float],
-) -> Rule:
-    """Return a rule plus the terms of a dictionary, each with weight 0; append their sizes."""
-    text, known = str(base), _terms(base)
-    for term in dictionary:
-        expression = Rule.parse(term.text)
-        rate = _rate(term, starts)
-        in_space = {o.name for o in expression.operators if o.name[:1].isalpha()} <= names
-        if rate is None or not in_space or str(expression) in known:
-            continue
-        text += f" + 0*({term.text})"
-        units.append(rate / lr)
-    return Rule.parse(text)
-
-
-def _terms(rule: Rule) -> set[str]:
-    """Return the texts of all sub-expressions of a rule."""
-    return {str(subrule(rule, i)) for i in range(rule.length)}
-
-
-def _rate(term: Term, starts: Sequence[Start]) -> float | None:
-    """Return the learning rate at which a term makes updates of a useful size."""
-    for optimizer in term.like:
-        rates = [s.rate for s in starts if s.optimizer == optimizer and s.rate is not None]
-        if rates:
-            return term.factor * sorted(rates)[len(rates) // 2]
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +11,7 @@ from optsmith.execution import Executor
 from optsmith.screening import Screen
 from optsmith.study._begin import Begun
 from optsmith.study._clock import Clock
-from optsmith.study._contest import Comparing, looks_of
+from optsmith.study._contest import Comparing, Result, looks_of
 from optsmith.study._context import (
     RACE,
     REFINE,
@@ -88,32 +89,53 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         searcher.begin(starts_of(opponents, raced))
         _search(begun, executor, recorder, group)
         recorder.skip(SEARCH)
-        best = tally.best(len(tally.evaluated))
-        if terms.contest.looks:  # the paper proposes known rules, too
-            best = without_known(best, terms.proposals)
-        ledger.trained[SEARCH] = sum(e.trained for _, e in tally.evaluated)
-        until = None if settings.max_time is None else RESERVE * settings.max_time
-        timed = TimedLedger(ledger, clock, until, looks_of(terms)[0], observer.entered)
-        proposed = [Finalist(str(p.rule), p.lr) for p in searcher.proposals()]
-        rules = (proposed or [Finalist.of(e) for e in best])[: terms.proposals]
-        parts: tuple[Ablation, ...] = ()
-        if terms.refine and rules:
-            refined = Refiner(timed, task.objective).refine(rules[0])
-            rules[0], parts = refined.finalist, refined.parts
-        recorder.skip(REFINEMENT)
-        comparing = Comparing(timed, terms, task.objective, task.metrics)
-        result = comparing.run(rules, opponents, executor.workers)
-        if result.claim is not None and parts and result.claim.rule == rules[0].recipe:
-            result = replace(result, claim=replace(result.claim, ablation=parts))
-        if terms.equally_tuned and result.claim is not None:
-            claim = result.claim
-            row = next(row for row in result.rows if row.recipe == claim.rule)
-            equal = EqualTuning(timed, terms, task.objective)
-            result = replace(result, claim=equal.extend(claim, row, settings.seed))
+        result = _compare(begun, ledger, recorder, opponents, executor.workers)
         recorder.finish(result, raced)
     finally:
         recorder.save()
         observer.finished()
+
+
+def _compare(
+    begun: Begun,
+    ledger: Ledger,
+    recorder: Recorder,
+    opponents: Sequence[Finalist],
+    workers: int,
+) -> Result:
+    """Shorten the best rule, and compare it with the opponents."""
+    terms, task, tally = begun.terms, begun.prepared.task, recorder.tally
+    most, first = begun.settings.max_time, looks_of(terms)[0]
+    ledger.trained[SEARCH] = sum(e.trained for _, e in tally.evaluated)
+    until = None if most is None else RESERVE * most
+    timed = TimedLedger(ledger, recorder.clock, until, first, recorder.observer.entered)
+    rules = _proposed(recorder, terms)
+    ablation: tuple[Ablation, ...] = ()
+    if terms.refine and rules:
+        refined = Refiner(timed, task.objective).refine(rules[0])
+        rules[0], ablation = refined.finalist, refined.parts
+    recorder.skip(REFINEMENT)
+    result = Comparing(timed, terms, task.objective, task.metrics).run(rules, opponents, workers)
+    claim = result.claim
+    if claim is None:
+        return result
+    if claim.rule == rules[0].recipe:
+        claim = replace(claim, ablation=ablation)
+    if terms.equally_tuned:
+        row = next(row for row in result.rows if row.recipe == claim.rule)
+        claim = EqualTuning(timed, terms, task.objective).extend(claim, row, begun.settings.seed)
+    return replace(result, claim=claim)
+
+
+def _proposed(recorder: Recorder, terms: Preset) -> list[Finalist]:
+    """Return the rules that the searcher recommends; otherwise those with the best scores."""
+    recommended = recorder.searcher.proposals()
+    if recommended:
+        return [Finalist(str(p.rule), p.lr) for p in recommended[: terms.proposals]]
+    best = recorder.tally.best(len(recorder.tally.evaluated))
+    if terms.contest.looks:  # the paper proposes known rules, too
+        best = without_known(best, terms.proposals)
+    return [Finalist.of(e) for e in best[: terms.proposals]]
 
 
 def stages_of(terms: Preset) -> dict[str, Stage]:

@@ -106,12 +106,14 @@ class Runner:
         self._ahead: set[Key] = set()  # keys of candidates under evaluation
         self._screenings: dict[Rule, Screening] = {}  # short rules are drawn repeatedly
         self._pending = 0  # evaluations that are not told yet, finished or not
+        self._said = 0  # lines of the searcher's log that were passed on
 
     def run(self) -> None:
         """Search until the searcher is done, or `ending` says so."""
         ending = self.ending or Ending()
         try:
             self._fill()
+            self._note()
             while self._queue and not ending.reached():
                 if self.searcher.obsolete(self._queue[0].candidate):
                     self._cancel(self._queue.popleft())
@@ -263,10 +265,14 @@ class Runner:
             if entry.key is not None:
                 self._settled[entry.key] = outcome
                 self._ahead.discard(entry.key)
-        said = len(self.searcher.log)
         self.searcher.tell(entry.candidate, outcome)
         self.recorder.told(entry.candidate, outcome)
-        if lines := self.searcher.log[said:]:
+        self._note()
+
+    def _note(self) -> None:
+        """Pass on what the searcher has said since the last time."""
+        if lines := self.searcher.log[self._said :]:
+            self._said += len(lines)
             self.recorder.noted(lines)
 
     def _cancel(self, entry: _Entry) -> None:

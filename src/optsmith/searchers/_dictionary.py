@@ -1,0 +1,164 @@
+"""The dictionary of mixtures: known expressions, and the sum of them around a known rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from optsmith.rules import BY_ROLE, Rule, constants, is_number, subrule
+from optsmith.searchers._proposal import Proposal
+from optsmith.searchers._start import Start, split_decay, with_averages
+from optsmith.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression of the dictionary.
+
+    Attributes:
+        text: The expression.
+        like: Optimizers whose learning rates tell the size of its updates, the best guess first.
+        factor: Learning rate of the expression relative to theirs.
+    """
+
+    text: str
+    like: tuple[str, ...]
+    factor: float = 1.0
+
+
+_ADAPTIVE = ("adam", "adamw", "nadam", "rmsprop", "radam", "lion")
+_PLAIN = ("momentum", "nesterov")
+
+DICTIONARY = (
+    Term("g", ("sgd", *_PLAIN), 1.0),
+    Term("mom(g, 0.9)", _PLAIN),
+    Term("mom(g, 0.99)", _PLAIN, 0.1),
+    Term("sign(mom(g, 0.9))", ("lion", *_ADAPTIVE), 0.3),
+    Term("ema(g, 0.9)/sqrt(ema(g^2, 0.999))", _ADAPTIVE),
+    Term("g/sqrt(ema(g^2, 0.99))", ("rmsprop", *_ADAPTIVE)),
+)
+"""Expressions of one element."""
+
+MATRIX_DICTIONARY = (
+    Term("fan*orth(ema(g, 0.95))", ("muon", *_ADAPTIVE), 0.2),
+    Term("unit(ema(g, 0.9))", _ADAPTIVE),
+    Term("rows(ema(g, 0.9))", _ADAPTIVE),
+    Term("ema(g, 0.9)/sqrt(ema(g^2, 0.99))", _ADAPTIVE),
+)
+"""Expressions of hidden matrices."""
+
+NEW = 0.0
+"""Weight of a term that is added to a mixture."""
+
+_SIMPLER = {
+    "nadam": "mix(g, ema(g, 0.9), 0.1)/sqrt(ema(g^2, 0.999))",
+    "radam": "ema(g, 0.9)/sqrt(ema(g^2, 0.999))",
+}
+"""Forms of optimizers whose exact rules have many numbers that are functions of the step count."""
+
+EXPONENT = 1.0001
+"""Exponent of a decay: not a whole number, so that it is tuned."""
+
+
+def plain_rule(start: Start) -> Rule:
+    """Return the rule of a start in a form whose numbers can be tuned."""
+    if start.optimizer not in _SIMPLER:
+        return start.rule
+    decay, _ = split_decay(start.rule)
+    body = _SIMPLER[start.optimizer]
+    return Rule.parse(body if decay is None else f"{decay}*({body})")
+
+
+def tunable(rule: Rule, name: str) -> Rule:
+    """Return a known rule with a number for all that can be tuned, but no new terms.
+
+    Args:
+        rule: The rule.
+        name: Name of the optimizer, such as `torch:adam+cosine`.
+    """
+    decay, body = split_decay(with_averages(plain_rule(Start(name, rule))))
+    return _with_factors(decay, body)
+
+
+def _with_factors(decay: Rule | None, body: Rule) -> Rule:
+    """Return a rule with a factor for its learning rate, and an exponent for its decay."""
+    return Rule.parse(f"1*({body})" if decay is None else f"1*({decay}^{EXPONENT}*({body}))")
+
+
+def folded(rule: Rule, lr: float) -> Proposal:
+    """Return a rule without the factor in front, which is a part of the learning rate."""
+    first, *rest = rule.operators
+    if first.name == "mul" and is_number(rest[0]) and float(rest[0].torch()) > 0:
+        return Proposal(Rule(tuple(rest[1:])), lr * float(rest[0].torch()))
+    return Proposal(rule, lr)
+
+
+def mixture_of(
+    base: Rule, lr: float, starts: Sequence[Start], space: Space
+) -> tuple[Rule, dict[int, float]]:
+    """Return a rule extended by the terms of the dictionary, and the sizes of their weights.
+
+    The whole has a factor of 1, which stands for the learning rate, and its decay an exponent.
+    Terms are added to both sides of `hidden`.
+
+    Args:
+        base: The rule.
+        lr: Its learning rate.
+        starts: Rules whose learning rates tell the size of terms.
+        space: The space, whose operators the terms must have.
+    """
+    decay, body = split_decay(with_averages(base))
+    names = {operator.name for operator in space.operators}
+    markers: list[float] = []
+    at = next((i for i, o in enumerate(body.operators) if o.name == BY_ROLE), None)
+    if at is None:
+        whole = _extended(body, DICTIONARY, lr, starts, names, markers)
+    else:
+        matrices = subrule(body, at + 1)
+        others = subrule(body, at + 1 + matrices.length)
+        left = _extended(matrices, MATRIX_DICTIONARY, lr, starts, names, markers)
+        right = _extended(others, DICTIONARY[:1], lr, starts, names, markers)
+        inner = Rule.parse(f"{BY_ROLE}({left}, {right})").operators
+        end = at + 1 + matrices.length + others.length
+        whole = Rule((*body.operators[:at], *inner, *body.operators[end:]))
+    rule = _with_factors(decay, whole)
+    weights: dict[int, float] = {}
+    for i, constant in enumerate(constants(rule)):
+        if constant.value == NEW and constant.parameter.name == "coefficient":
+            weights[i] = markers[len(weights)]
+    return rule, weights
+
+
+def _extended(
+    base: Rule,
+    dictionary: Sequence[Term],
+    lr: float,
+    starts: Sequence[Start],
+    names: set[str],
+    units: list[float],
+) -> Rule:
+    """Return a rule plus the terms of a dictionary, each with weight 0; append their sizes."""
+    text, known = str(base), _terms(base)
+    for term in dictionary:
+        expression = Rule.parse(term.text)
+        rate = _rate(term, starts)
+        in_space = {o.name for o in expression.operators if o.name[:1].isalpha()} <= names
+        if rate is None or not in_space or str(expression) in known:
+            continue
+        text += f" + 0*({term.text})"
+        units.append(rate / lr)
+    return Rule.parse(text)
+
+
+def _terms(rule: Rule) -> set[str]:
+    """Return the texts of all sub-expressions of a rule."""
+    return {str(subrule(rule, i)) for i in range(rule.length)}
+
+
+def _rate(term: Term, starts: Sequence[Start]) -> float | None:
+    """Return the learning rate at which a term makes updates of a useful size."""
+    for optimizer in term.like:
+        rates = [s.rate for s in starts if s.optimizer == optimizer and s.rate is not None]
+        if rates:
+            return term.factor * sorted(rates)[len(rates) // 2]
+    return None
