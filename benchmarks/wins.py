@@ -2,10 +2,12 @@
 
     python benchmarks/wins.py mnistnet digits --seeds 0,1 --storage wins --output FILE
 
-Each line is a study, which is resumed if it exists: the best rule against the best opponent with
-its learning rate tuned, against the same opponent equally tuned (all its constants, with as many
-training steps as the search took), and against the best rule of random search with as many training
-steps. All numbers are on report seeds, paired by seed.
+Each line is a study, which is resumed if it exists: the best rule against the best opponent of the
+set `modern` with its learning rate tuned, against the same opponent equally tuned (all its
+constants, with as many training steps as the search took), and against the best rule of random
+search with as many training steps. All numbers are on report seeds, paired by seed. The tasks
+`gpt`, `cnn` and `regression` are those of benchmarks/tasks, with half an hour for each study,
+without the equally tuned row.
 """
 
 from __future__ import annotations
@@ -19,6 +21,12 @@ import optsmith
 from optsmith import Study
 from optsmith.evaluation import Paired, compare_evaluations
 from report import header
+
+OWN = ("gpt", "cnn", "regression")
+"""Tasks of benchmarks/tasks."""
+
+OWN_TIME = "30m"
+"""Time of a study on one of them."""
 
 RUNS_PER_RANDOM_RULE = 10.75 + 4
 """Runs that tune and score a random rule, in units of its length: a tenth of a full run."""
@@ -39,9 +47,12 @@ def steps_of(study: Study) -> int:
 
 def row(task: str, seed: int, storage: Path, with_random: bool) -> list[str]:
     """Return the lines of one search."""
+    is_own = task in OWN
+    problem = f"{Path(__file__).parent / 'tasks' / task}.py:task" if is_own else task
     study = optsmith.search(
-        task, seed=seed, equally_tuned=True, storage=storage, study=f"{task}-{seed}", progress=False
-    )
+        problem, seed=seed, baselines="modern", equally_tuned=True, storage=storage,
+        study=f"{task}-{seed}", max_time=OWN_TIME if is_own else None, progress=False,
+    )  # fmt: skip
     claim = study.claim
     if claim is None:
         return [f"{task:<18}{seed:>5}  no claim"]
@@ -50,8 +61,9 @@ def row(task: str, seed: int, storage: Path, with_random: bool) -> list[str]:
         full = study.stored_settings.search.protocol.final_steps
         budget = round(steps_of(study) / (RUNS_PER_RANDOM_RULE * full / 10))
         other = optsmith.search(
-            task, space="paper", algorithm="random", seed=seed, budget=budget, refine=False,
-            storage=storage, study=f"{task}-{seed}-random", progress=False,
+            problem, space="paper", baselines="modern", algorithm="random", seed=seed,
+            budget=budget, refine=False, storage=storage, study=f"{task}-{seed}-random",
+            progress=False,
         )  # fmt: skip
         mine, its = study.best().held_out, other.best().held_out
         if mine is not None and its is not None:

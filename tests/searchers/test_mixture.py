@@ -40,13 +40,53 @@ def test_it_starts_from_the_best_known_rule_with_new_terms_at_zero():
     assert sorted(weights.values()) == pytest.approx([0.018, 0.02, 0.06, 0.06])
 
 
-def test_terms_are_added_on_both_sides_of_hidden():
-    muon = Rule.parse("cd*(hidden(0.2*fan*orth(m1), Adam) + 0.01*w)")
-    rule, weights = mixture_of(muon, 0.1, STARTS, MODERN)
+MUON = Start(
+    "torch:muon+cosine",
+    Rule.parse("cd*(hidden(0.2*fan*orth(g + 0.95*mom(g, 0.95)), Adam) + 0.01*w)"),
+    0.1,
+    0.1,
+    0.1,
+)
+
+
+def test_a_rule_for_roles_gets_no_terms_but_numbers():
+    rule, weights = mixture_of(MUON.rule, 0.1, STARTS, MODERN)
     assert depends_on_role(rule)
-    assert "+ 0*unit(ema(g))" in str(rule)
-    assert str(rule).endswith(" + 0.01*w))")
-    assert len(weights) >= 3
+    assert str(rule).startswith("1*(cd^1.0001*(hidden(0.2*fan*orth(g + 0.95*mom(g, 0.95)), ")
+    assert weights == {}
+
+
+def test_directions_are_compared_in_short_runs_then_the_best_in_full_runs():
+    searcher = Mixture(MODERN, 160, seed=0)
+    searcher.begin([*STARTS, MUON])
+
+    def score(candidate):
+        return 0.5 if "whiten(orth(" in str(candidate.rule) else 1.0
+
+    told = drive(searcher, score)
+    compared = [c for c in told if c.phase == "directions"]
+    short = [c for c in compared if c.fidelity < 1]
+    full = [c for c in compared if c.fidelity == 1]
+    assert str(short[0].rule).startswith("cd*(hidden(0.2*fan*orth(g + 0.95*mom(g, 0.95))")
+    assert {c.lr for c in short} == {0.1}
+    assert len({c.rule for c in full}) == 6
+    assert short[0].rule in {c.rule for c in full}  # what is known is compared in any case
+    assert not {c.block for c in short} & {c.block for c in full}
+    tuned = [c for c in told if c.phase.startswith("generation")]
+    assert all("whiten(orth(" in str(c.rule) for c in tuned)
+    assert round(sum(c.fidelity for c in told)) <= 160
+    assert "whiten(orth(" in str(searcher.proposals()[0].rule)
+
+
+def test_few_candidates_are_not_spent_on_directions():
+    searcher = Mixture(MODERN, 40, seed=0)
+    searcher.begin([*STARTS, MUON])
+    assert {c.phase for c in drive(searcher, lambda _: 1.0)} == {
+        "generation 1",
+        "generation 2",
+        "generation 3",
+        "generation 4",
+    }
 
 
 def test_a_space_without_an_operator_has_no_terms_with_it():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optsmith.rules import BY_ROLE, Rule, constants, is_number, subrule
+from optsmith.rules import Rule, constants, depends_on_role, is_number, subrule
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start, split_decay, with_averages
 from optsmith.space import Space
@@ -37,15 +37,7 @@ DICTIONARY = (
     Term("ema(g, 0.9)/sqrt(ema(g^2, 0.999))", _ADAPTIVE),
     Term("g/sqrt(ema(g^2, 0.99))", ("rmsprop", *_ADAPTIVE)),
 )
-"""Expressions of one element."""
-
-MATRIX_DICTIONARY = (
-    Term("fan*orth(ema(g, 0.95))", ("muon", *_ADAPTIVE), 0.2),
-    Term("unit(ema(g, 0.9))", _ADAPTIVE),
-    Term("rows(ema(g, 0.9))", _ADAPTIVE),
-    Term("ema(g, 0.9)/sqrt(ema(g^2, 0.99))", _ADAPTIVE),
-)
-"""Expressions of hidden matrices."""
+"""Expressions that are added to rules."""
 
 NEW = 0.0
 """Weight of a term that is added to a mixture."""
@@ -99,7 +91,8 @@ def mixture_of(
     """Return a rule extended by the terms of the dictionary, and the sizes of their weights.
 
     The whole has a factor of 1, which stands for the learning rate, and its decay an exponent.
-    Terms are added to both sides of `hidden`.
+    A rule for roles gets no terms: on the tasks that want one, none of these terms was worth its
+    time (other directions of hidden matrices are, see `compositions`).
 
     Args:
         base: The rule.
@@ -109,45 +102,31 @@ def mixture_of(
     """
     decay, body = split_decay(with_averages(base))
     names = {operator.name for operator in space.operators}
-    markers: list[float] = []
-    at = next((i for i, o in enumerate(body.operators) if o.name == BY_ROLE), None)
-    if at is None:
-        whole = _extended(body, DICTIONARY, lr, starts, names, markers)
-    else:
-        matrices = subrule(body, at + 1)
-        others = subrule(body, at + 1 + matrices.length)
-        left = _extended(matrices, MATRIX_DICTIONARY, lr, starts, names, markers)
-        right = _extended(others, DICTIONARY[:1], lr, starts, names, markers)
-        inner = Rule.parse(f"{BY_ROLE}({left}, {right})").operators
-        end = at + 1 + matrices.length + others.length
-        whole = Rule((*body.operators[:at], *inner, *body.operators[end:]))
+    if depends_on_role(body):
+        return _with_factors(decay, body), {}
+    whole, sizes = _extended(body, lr, starts, names)
     rule = _with_factors(decay, whole)
     weights: dict[int, float] = {}
     for i, constant in enumerate(constants(rule)):
         if constant.value == NEW and constant.parameter.name == "coefficient":
-            weights[i] = markers[len(weights)]
+            weights[i] = sizes[len(weights)]
     return rule, weights
 
 
 def _extended(
-    base: Rule,
-    dictionary: Sequence[Term],
-    lr: float,
-    starts: Sequence[Start],
-    names: set[str],
-    units: list[float],
-) -> Rule:
-    """Return a rule plus the terms of a dictionary, each with weight 0; append their sizes."""
-    text, known = str(base), _terms(base)
-    for term in dictionary:
+    base: Rule, lr: float, starts: Sequence[Start], names: set[str]
+) -> tuple[Rule, list[float]]:
+    """Return a rule plus the terms of the dictionary, each with weight 0, and their sizes."""
+    text, known, sizes = str(base), _terms(base), list[float]()
+    for term in DICTIONARY:
         expression = Rule.parse(term.text)
         rate = _rate(term, starts)
         in_space = {o.name for o in expression.operators if o.name[:1].isalpha()} <= names
         if rate is None or not in_space or str(expression) in known:
             continue
         text += f" + 0*({term.text})"
-        units.append(rate / lr)
-    return Rule.parse(text)
+        sizes.append(rate / lr)
+    return Rule.parse(text), sizes
 
 
 def _terms(rule: Rule) -> set[str]:

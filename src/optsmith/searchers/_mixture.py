@@ -12,9 +12,10 @@ from optsmith._errors import OptsmithError
 from optsmith.rules import Rule, rounded
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
 from optsmith.searchers._dictionary import folded, mixture_of, plain_rule
+from optsmith.searchers._directions import Contenders, compositions
 from optsmith.searchers._options import option
 from optsmith.searchers._proposal import Proposal
-from optsmith.searchers._start import Start
+from optsmith.searchers._start import Start, with_averages
 from optsmith.searchers._tuner import Tuner
 from optsmith.space import Space
 
@@ -31,8 +32,11 @@ FALLBACK = (
 EXPLORE = 0.3
 """Length of the runs that rank starting points and tune their learning rates."""
 
-MORE_CANDIDATES = 1.5
+MORE_CANDIDATES = 3
 """Candidates relative to a preset's budget: they need fewer runs, because nothing is tuned."""
+
+DIRECTIONS = 0.35
+"""Maximum share of the budget for the comparison of directions."""
 
 DIGITS = 4
 """Significant digits of the numbers of a proposal."""
@@ -60,6 +64,9 @@ class Mixture(Searcher):
     averages, the shape of the decay, the learning rate. Each generation is trained on seeds of its
     own. Candidates of a generation differ in constants only, so that they train as one stack.
 
+    If the best rule is one for roles, such as Muon, the directions of its hidden matrices are
+    compared first: compositions of normalisations, in short runs, then the best in full runs.
+
     See `Searcher` for the arguments.
     """
 
@@ -79,11 +86,13 @@ class Mixture(Searcher):
         self._queue: deque[Candidate] = deque()
         self._waiting: dict[str, float] = {}  # losses of the candidates of this step, by id
         self._outstanding = 0
-        self._told = 0
+        self._cost = 0.0  # candidates told, in runs of full length
         self._tuner: Tuner | None = None
         self._lr = 1.0
         self._found: Rule | None = None
         self._starts: list[Start] = []
+        self._best: Start | None = None
+        self._contenders: Contenders | None = None
         self._begun = False
 
     @classmethod
@@ -112,8 +121,8 @@ class Mixture(Searcher):
 
     @property
     def spent(self) -> int:
-        """Number of candidates told."""
-        return self._told
+        """Number of candidates told; short runs count by their length."""
+        return round(self._cost)
 
     def ask(self, n: int) -> list[Candidate]:
         """Return candidates of the current generation."""
@@ -129,7 +138,7 @@ class Mixture(Searcher):
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
         """Register the score of a candidate."""
         self._outstanding -= 1
-        self._told += 1
+        self._cost += candidate.fidelity
         score = outcome.score
         lost = score is None or not math.isfinite(score)
         self._waiting[candidate.id] = math.inf if lost else self._sign * float(score or 0.0)
@@ -146,10 +155,12 @@ class Mixture(Searcher):
 
     def _next_step(self) -> None:
         """Learn from the step that is over, and queue the next one."""
-        if self._tuner is None:
-            self._make_tuner()
-        else:
+        if self._tuner is not None:
             self._finish_generation()
+        elif self._contenders is not None:
+            self._compare_directions(self._contenders)
+        else:
+            self._choose_start()
         if self._tuner is not None and self._generations_left():
             self._next_generation()
 
@@ -170,24 +181,43 @@ class Mixture(Searcher):
             lr = evaluation.lr
             self._starts[i] = Start(start.name, start.rule, lr, outcome.score, rate=lr)
 
-    def _make_tuner(self) -> None:
+    def _choose_start(self) -> None:
+        """Take the best start; compare directions first if it has some and there is budget."""
         self._waiting = {}
         known = [s for s in self._starts if s.score is not None and s.lr is not None]
         if not known:
             self.log.append("no starting point could be trained")
             return
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
-        self._lr = float(best.lr or 1.0)
-        rule, weights = mixture_of(plain_rule(best), self._lr, self._starts, self.space)
+        self._best, self._found, self._lr = best, best.rule, float(best.lr or 1.0)
+        rules = compositions(with_averages(plain_rule(best)), self.space)
+        contenders = Contenders(rules, self._lr, self.options.explore)
+        if len(rules) > 1 and contenders.cost <= DIRECTIONS * self.budget:
+            self._contenders = contenders
+            self._queue.extend(contenders.candidates())
+        else:
+            self._make_tuner(plain_rule(best))
+
+    def _compare_directions(self, contenders: Contenders) -> None:
+        contenders.tell(self._waiting)
+        self._waiting = {}
+        self._queue.extend(contenders.candidates())
+        if not self._queue:
+            self._found, self._contenders = contenders.best, None
+            self.log.append(f"best direction: {contenders.best}")
+            self._make_tuner(contenders.best)
+
+    def _make_tuner(self, base: Rule) -> None:
+        assert self._best is not None  # noqa: S101
+        rule, weights = mixture_of(base, self._lr, self._starts, self.space)
         self._tuner = Tuner(rule, self.seed, self._population, weights)
-        self._found = best.rule
         self.log.append(
-            f"mixtures around {best.name}: {self._tuner.dimensions} numbers,"
+            f"mixtures around {self._best.name}: {self._tuner.dimensions} numbers,"
             f" {len(weights)} new terms"
         )
 
     def _generations_left(self) -> int:
-        return (self.budget - self._told) // self._population
+        return (self.budget - round(self._cost)) // self._population
 
     def _next_generation(self) -> None:
         assert self._tuner is not None  # noqa: S101
@@ -220,6 +250,8 @@ class Mixture(Searcher):
 
     def describe(self) -> str:
         """Return the current step."""
+        if self._contenders is not None:
+            return "comparing directions of hidden matrices"
         if self._tuner is None:
             return "ranking starting points"
         return f"generation {self._tuner.generation + 1}: mixtures"

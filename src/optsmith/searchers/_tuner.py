@@ -15,6 +15,9 @@ SPREAD = 0.3
 WEIGHT_SPREAD = 0.1
 """The same for the weight of a term that is new: it is switched on little by little."""
 
+AVERAGED = 4
+"""The centre of the search is that of the last of so many parts of its generations."""
+
 LEAST_COMPLEMENT = 1e-5
 """Smallest distance of a tuned average's beta from 1."""
 
@@ -104,6 +107,7 @@ class Tuner:
             )
             self._spreads = spreads
         self._asked: list[Any] = []
+        self._means: list[Any] = []
 
     @property
     def dimensions(self) -> int:
@@ -121,12 +125,19 @@ class Tuner:
         worst = max(finite, default=0.0) + 1.0
         pairs = zip(self._asked, losses, strict=True)
         self._cma.tell([(x, loss if math.isfinite(loss) else worst) for x, loss in pairs])
+        self._means.append(self._cma.mean.copy())
         self.generation += 1
 
     @property
     def best(self) -> Rule:
-        """The rule at the centre of the distribution, which is less lucky than its best draw."""
-        return self.rule if self._cma is None else self._rule(self._cma.mean)
+        """The rule at the centre of the last generations.
+
+        It is less lucky than the best draw, and less noisy than the centre of one generation.
+        """
+        if not self._means:
+            return self.rule
+        last = self._means[-max(1, self.generation // AVERAGED) :]
+        return self._rule(sum(last) / len(last))
 
     def _rule(self, x: Any) -> Rule:
         values = [

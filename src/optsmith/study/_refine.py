@@ -109,8 +109,11 @@ class Refiner:
 
     @staticmethod
     def _harmless(edits: Sequence[Edit], worth: Sequence[float]) -> list[Edit]:
-        """Return the parts that can be left out, the least useful first."""
-        order = sorted(range(len(edits)), key=worth.__getitem__)
+        """Return the parts that can be left out: what leaves the shortest rest first.
+
+        So a term goes as a whole, and not only the function around it.
+        """
+        order = sorted(range(len(edits)), key=lambda i: (edits[i].rule.length, worth[i]))
         return [edits[i] for i in order if worth[i] <= TOLERANCE]
 
     def _without(self, rule: Rule, harmless: Sequence[Edit], lr: float) -> tuple[Rule, list[Edit]]:
