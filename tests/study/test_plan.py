@@ -210,7 +210,7 @@ def test_the_work_of_a_study_in_full_runs():
     assert runs == {
         "opponents": pytest.approx(20 * 4.75 * 0.1 + 4 * (10.75 + 2) * 0.3),
         "search": pytest.approx(10 * 1.4 * (10.75 + 2) * 0.3),
-        "refinement": pytest.approx(16 * 6),
+        "refinement": pytest.approx(9 * 8 + 48 * 2 + 8 + 16 * 6),
         "tuning": pytest.approx(5 * 8),
         "report": pytest.approx(5 * 8 + 0.5 * 2 * 8),
         "speed-up": pytest.approx(1.4 * 8),

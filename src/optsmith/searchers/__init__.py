@@ -15,7 +15,7 @@ from optsmith.searchers._options import OptionField, option, option_fields, read
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._random import RandomSearch
 from optsmith.searchers._rungs import Rungs
-from optsmith.searchers._start import Start
+from optsmith.searchers._start import Start, with_weights
 from optsmith.searchers._tuner import Tuner
 
 __all__ = [
@@ -39,4 +39,5 @@ __all__ = [
     "read_options",
     "searchers",
     "tunable",
+    "with_weights",
 ]

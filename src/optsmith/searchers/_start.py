@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optsmith.rules import Operator, Rule
+from optsmith.rules import Operator, Rule, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,22 @@ def with_averages(rule: Rule) -> Rule:
 
     return Rule(rule.fold(written))
 
+
+def with_weights(rule: Rule) -> Rule:
+    """Return a rule whose sums have a number in front of their second term, so that it is tuned."""
+
+    def weighted(operator: Operator, operands: list[tuple[Operator, ...]]) -> tuple[Operator, ...]:
+        if operator.name in ("add", "sub"):
+            first, second = operands
+            if not (second[0].name == "mul" and is_number(second[1])) and not is_number(second[0]):
+                second = (*_ONE_TIMES, *second)
+            operands = [first, second]
+        return (operator, *(o for operand in operands for o in operand))
+
+    return Rule(rule.fold(weighted))
+
+
+_ONE_TIMES = Rule.parse("1*g").operators[:2]
 
 _WRITTEN = {
     "m1": "mom(g, {0!r})",

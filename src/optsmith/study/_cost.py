@@ -39,6 +39,9 @@ HALVED = 0.5
 REFINED, REFINING_RUNS = 16, 6
 """Forms that a refinement usually compares, and runs for each."""
 
+IMPROVED, TUNED = 9, 48
+"""Forms of the best rules under decays, and settings of the constants of the best of them."""
+
 EXTRA_LOOKS = 0.5
 """Share of the seeds after the first look that is expected to be needed."""
 
@@ -88,7 +91,8 @@ def work_of(settings: Preset, opponents: int) -> Mapping[str, tuple[Work, ...]]:
     found: dict[str, tuple[Work, ...]] = dict.fromkeys(PHASES, ())
     found["search"] = _search(settings)
     if settings.refine:
-        found["refinement"] = (Work(REFINED, REFINING_RUNS, full),)
+        improved = () if settings.fixed_lr else _improvement(contest, full)
+        found["refinement"] = (*improved, Work(REFINED, REFINING_RUNS, full))
     found["opponents"] = _race(settings, opponents)
     if not contest.looks:  # one final evaluation tunes the learning rate and reports
         tune = protocol.tune_steps or protocol.proxy_steps
@@ -109,6 +113,12 @@ def work_of(settings: Preset, opponents: int) -> Mapping[str, tuple[Work, ...]]:
     if contest.checks:  # the rule at two learning rates; rule and opponent at twice the length
         found["checks"] = (Work(4, first, round(1.5 * full), 0.75),)
     return found
+
+
+def _improvement(contest: Contest, full: int) -> tuple[Work, ...]:
+    """Return the work for rules without tuned constants: decays in front, then their numbers."""
+    tuned = AROUND + contest.selection_seeds
+    return Work(IMPROVED, tuned, full), Work(TUNED, 2, full), Work(1, tuned, full)
 
 
 def tuning_runs(protocol: Protocol) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from optsmith.evaluation import Claim, Evaluation, Status, compare_evaluations
 from optsmith.optim import Baseline
 from optsmith.rules import Rule
-from optsmith.searchers import Proposal, Tuner, folded, tunable
+from optsmith.searchers import Proposal, tunable
+from optsmith.study._constants import ConstantTuning
 from optsmith.study._context import REPORT, SEARCH, SELECTION
 from optsmith.study._ledger import Entry
 from optsmith.study._timed_ledger import TimedLedger
@@ -58,17 +58,10 @@ class EqualTuning:
         return replace(claim, equally_tuned=paired, equally_tuned_opponent=claim.opponent)
 
     def _tuned(self, rule: Rule, lr: float, seed: int) -> Proposal:
-        tuner = Tuner(rule, seed, POPULATION)
         protocol = self._terms.protocol
         per_generation = POPULATION * protocol.score_seeds * protocol.steps
-        spent = self._ledger.trained.get(SEARCH, 0)
-        for g in range(max(1, round(spent / per_generation))):
-            rules = tuner.ask()
-            entries = [Entry(SEARCH, str(r), block=FIRST_BLOCK + g, lr=lr) for r in rules]
-            found = self._ledger.evaluate(PHASE, entries)
-            tuner.tell([self._loss(e) for e in found])
-        return folded(tuner.best, lr)
-
-    def _loss(self, evaluation: Evaluation) -> float:
-        score = evaluation.score
-        return math.inf if score is None else self._objective.key(score)
+        generations = max(1, round(self._ledger.trained.get(SEARCH, 0) / per_generation))
+        tuning = ConstantTuning(
+            self._ledger, self._objective, PHASE, SEARCH, FIRST_BLOCK, POPULATION
+        )
+        return tuning.tune(rule, lr, seed, generations)

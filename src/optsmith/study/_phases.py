@@ -25,6 +25,7 @@ from optsmith.study._context import (
 from optsmith.study._equal import EqualTuning
 from optsmith.study._forecast import Forecast
 from optsmith.study._guard import Guard
+from optsmith.study._improve import Improver
 from optsmith.study._known import without_known
 from optsmith.study._ledger import Ledger
 from optsmith.study._observer import Observer
@@ -111,6 +112,8 @@ def _compare(
     timed = TimedLedger(ledger, recorder.clock, until, first, recorder.observer.entered)
     rules = _proposed(recorder, terms)
     ablation: tuple[Ablation, ...] = ()
+    if terms.refine and rules and not terms.fixed_lr:
+        rules = Improver(timed, task.objective, begun.settings.seed).improve(rules)
     if terms.refine and rules:
         refined = Refiner(timed, task.objective).refine(rules[0])
         rules[0], ablation = refined.finalist, refined.parts
