@@ -59,8 +59,8 @@ class MixtureOptions:
 class Mixture(Searcher):
     """Tunes weighted sums of expressions, starting from the best known rule.
 
-    The best of the given rules is extended by the terms of a dictionary with small weights, under the
-    same decay. All numbers are then tuned together by an evolution strategy (CMA-ES): weights,
+    The best of the given rules is extended by the terms of a dictionary with small weights, under
+    the same decay. All numbers are then tuned together by an evolution strategy (CMA-ES): weights,
     averages, the shape of the decay, the learning rate. Each generation is trained on seeds of its
     own. Candidates of a generation differ in constants only, so that they train as one stack.
 

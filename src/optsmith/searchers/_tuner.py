@@ -15,8 +15,8 @@ SPREAD = 0.3
 FIRST_WEIGHT, WEIGHT_SPREAD = 0.15, 0.7
 """Weight of a new term relative to its typical size, and the spread of its logarithm.
 
-Weights vary by factors, so that a term is soon switched on or off. Starting at 0 with either sign, a
-weight has no direction to go: on MNISTNET the same search gained 6.0 % instead of 6.5 %."""
+Weights vary by factors, so that a term is soon switched on or off. Starting at 0 with either sign,
+a weight has no direction to go: on MNISTNET the same search gained 6.0 % instead of 6.5 %."""
 
 AVERAGED = 4
 """The centre of the search is that of the last of so many parts of its generations."""
