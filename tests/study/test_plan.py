@@ -11,6 +11,7 @@ import torch
 import optsmith
 from optsmith import Task, TaskError
 from optsmith._duration import parse_duration
+from optsmith.searchers import Mixture
 from optsmith.study._cost import survivors, tuning_runs, work_of
 from optsmith.study._pace import RunTime, Speed, measure_speed, plain_share, step_ratio
 from optsmith.study._plan import make_plan
@@ -323,3 +324,10 @@ def test_a_time_that_is_too_short_leaves_nothing_behind(tmp_path):
     with pytest.raises(TaskError, match="too short for a claim"):
         optsmith.search(bowl(), storage=tmp_path, max_time="1s", workers=0, progress=False)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_equally_tuned_opponent_takes_as_long_as_the_search():
+    preset = replace(Mixture.adapted(presets_for(300)["quick"]), equally_tuned=True)
+    plan = make_plan(preset, 2700, speed(5.0, 300), 44, 2, "mixture")
+    assert plan.expected["equal tuning"] == pytest.approx(plan.expected["search"], rel=0.1)
+    assert plan.seconds > 0.7 * 2700  # the time is used

@@ -28,6 +28,9 @@ MOST_WAYS = 2
 FINALISTS = 6
 """Rules that are compared in full runs."""
 
+SHORT = 0.5
+"""Length of the short runs; shorter ones misrank directions."""
+
 FACTORS = (1.0, 1.6)
 """Learning rates of full runs, relative to that of the rule to start from."""
 
@@ -45,27 +48,26 @@ class Contenders:
     Args:
         rules: The rules.
         lr: Learning rate of all of them.
-        explore: Length of the short runs.
 
     Attributes:
         best: The best rule in full runs, or, before they are told, in short ones.
     """
 
-    def __init__(self, rules: Sequence[Rule], lr: float, explore: float) -> None:
+    def __init__(self, rules: Sequence[Rule], lr: float) -> None:
         self.rules, self.best, self.step = list(rules), rules[0], 0
-        self._lr, self._explore = lr, explore
+        self._lr = lr
 
     @property
     def cost(self) -> float:
         """Runs of full length that the comparison needs."""
         full = min(FINALISTS, len(self.rules)) * len(FACTORS)
-        return self._explore * len(self.rules) + full
+        return SHORT * len(self.rules) + full
 
     def candidates(self) -> list[Candidate]:
         """Return the candidates of the current step; none if the comparison is over."""
         if self.step > 1:
             return []
-        fidelity, factors = (self._explore, (1.0,)) if self.step == 0 else (1.0, FACTORS)
+        fidelity, factors = (SHORT, (1.0,)) if self.step == 0 else (1.0, FACTORS)
         return [
             Candidate(f"{PHASE}:{self.step}:{i}:{factor}", rule, fidelity,
                       FIRST_BLOCK + self.step, self._lr * factor, PHASE)

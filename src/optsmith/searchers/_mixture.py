@@ -191,7 +191,7 @@ class Mixture(Searcher):
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
         self._best, self._found, self._lr = best, best.rule, float(best.lr or 1.0)
         rules = compositions(with_averages(plain_rule(best)), self.space)
-        contenders = Contenders(rules, self._lr, self.options.explore)
+        contenders = Contenders(rules, self._lr)
         if len(rules) > 1 and contenders.cost <= DIRECTIONS * self.budget:
             self._contenders = contenders
             self._queue.extend(contenders.candidates())

@@ -98,7 +98,7 @@ def make_plan(
         if settings is None:
             continue
         plan = _plan(settings, racing, max_time, timing, proxy is not None)
-        search = plan.expected["search"]
+        search = plan.expected["search"] + plan.expected["equal tuning"]
         if plan.seconds - START - search <= COMPARISON * time:
             return plan
         thrifty = thrifty or plan
@@ -127,8 +127,9 @@ def _with_search(
     for share, seeds, enough in lengths_of(preset):
         settings = with_length(preset, share, seeds, kept)
         costs = timing.phases(replace(settings, budget=MOST), opponents)
-        left = seconds - sum(costs.values()) + costs["search"]
-        budget = min(MOST, int(left * MOST / costs["search"]))
+        by_budget = costs["search"] + costs["equal tuning"]
+        left = seconds - sum(costs.values()) + by_budget
+        budget = min(MOST, int(left * MOST / by_budget))
         if "budget" in kept:
             budget, enough = (preset.budget if budget >= preset.budget else 0), preset.budget
         if budget >= enough:
