@@ -18,7 +18,7 @@ from optsmith.study._clock import Clock
 from optsmith.study._contest import Comparing, looks_of
 from optsmith.study._guard import Guard
 from optsmith.study._phases import stages_of
-from optsmith.study._race import Finalist, race
+from optsmith.study._race import Finalist, _in_turns, race
 from optsmith.study._timed_ledger import TimedLedger
 from optsmith.task import Contest, Preset
 
@@ -301,3 +301,11 @@ def test_with_little_time_the_worse_finalists_are_left_out(store):
     opponents = [Finalist("torch:adam", 0.1, 10), Finalist("torch:adamw", 0.1, 10)]
     rows = comparing.run(rules, opponents).rows
     assert [row.recipe for row in rows] == ["m1", "torch:adam", "torch:adamw"]
+
+
+def test_short_runs_do_not_choose_between_schedules():
+    names = ["torch:muon", "torch:adam", "torch:muon+cosine", "torch:adam+cosine", "torch:sgd"]
+    ranked = [Evaluation(name, Status.OK, score=float(i)) for i, name in enumerate(names)]
+    assert [e.recipe for e in _in_turns(ranked)] == [
+        "torch:muon", "torch:muon+cosine", "torch:adam", "torch:adam+cosine", "torch:sgd",
+    ]  # fmt: skip

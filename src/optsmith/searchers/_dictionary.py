@@ -48,6 +48,9 @@ _SIMPLER = {
 }
 """Forms of optimizers whose exact rules have many numbers that are functions of the step count."""
 
+MILD_DECAY = "cd(0.3)"
+"""Decay of a rule that has none, so that one can be found: a cosine that ends at a third."""
+
 EXPONENT = 1.0001
 """Exponent of a decay: not a whole number, so that it is tuned."""
 
@@ -73,8 +76,8 @@ def tunable(rule: Rule, name: str) -> Rule:
 
 
 def _with_factors(decay: Rule | None, body: Rule) -> Rule:
-    """Return a rule with a factor for its learning rate, and an exponent for its decay."""
-    return Rule.parse(f"1*({body})" if decay is None else f"1*({decay}^{EXPONENT}*({body}))")
+    """Return a rule with a factor for its learning rate, and a decay with an exponent."""
+    return Rule.parse(f"1*({decay or MILD_DECAY}^{EXPONENT}*({body}))")
 
 
 def folded(rule: Rule, lr: float) -> Proposal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from optsmith.evaluation import Evaluation
 from optsmith.study._context import RACE, SEARCH
@@ -89,26 +90,39 @@ def race(
         entries = [Entry(RACE, one.recipe, fidelity, around=one.lr) for one in staying]
         entered(PHASE, ledger.missing(entries))
         found = ledger.evaluate(PHASE, entries)
-        staying = _best(found, kept, fidelity, objective, left)
+        staying = _best(_in_turns(_ranked(found, objective)), kept, fidelity, left)
     entries = [Entry(SEARCH, one.recipe) for one in staying]
     entered(PHASE, ledger.missing(entries))
     found = ledger.evaluate(PHASE, entries)
-    finalists = _best(found, contest.finalists or len(opponents), share, objective, left)
+    finalists = _best(_ranked(found, objective), contest.finalists or len(opponents), share, left)
     best = next((e for e in found if finalists and e.recipe == finalists[0].recipe), None)
     if best is not None:
         rival(best)
     return finalists, left
 
 
+def _ranked(found: Sequence[Evaluation], objective: Objective) -> list[Evaluation]:
+    """Return evaluations, best first."""
+    return sorted(found, key=lambda e: math.inf if e.score is None else objective.key(e.score))
+
+
+def _in_turns(ranked: Sequence[Evaluation]) -> list[Evaluation]:
+    """Return the best opponent of each schedule, then the second of each, and so on.
+
+    In short runs a constant learning rate does as well as a decay, or better, so schedules are not
+    compared by them.
+    """
+    schedules: dict[str, list[Evaluation]] = {}
+    for evaluation in ranked:
+        schedules.setdefault(evaluation.recipe.partition("+")[2], []).append(evaluation)
+    turns = zip_longest(*schedules.values())
+    return [evaluation for turn in turns for evaluation in turn if evaluation is not None]
+
+
 def _best(
-    found: Sequence[Evaluation],
-    count: int,
-    fidelity: float,
-    objective: Objective,
-    left: list[Raced],
+    ranked: Sequence[Evaluation], count: int, fidelity: float, left: list[Raced]
 ) -> list[Finalist]:
-    """Return the `count` best opponents, best first; the others are appended to `left`."""
-    ranked = sorted(found, key=lambda e: math.inf if e.score is None else objective.key(e.score))
+    """Return the first `count` opponents that have a score; the others are appended to `left`."""
     staying = [e for e in ranked if e.score is not None][:count]
     left += [
         Raced(
