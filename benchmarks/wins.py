@@ -6,7 +6,7 @@ Each line is a study, which is resumed if it exists: the best rule against the b
 set `modern` with its learning rate tuned, against the same opponent equally tuned (all its
 constants, with as many training steps as the search took), and against the best rule of random
 search with as many training steps. All numbers are on report seeds, paired by seed. The tasks
-`gpt`, `cnn` and `regression` are those of benchmarks/tasks, with 45 minutes for each study,
+`gpt`, `cnn` and `regression` are those of benchmarks/tasks, with 30 minutes for each study,
 of which the equally tuned row takes about a third.
 """
 
@@ -25,8 +25,8 @@ from report import header
 OWN = ("gpt", "cnn", "regression")
 """Tasks of benchmarks/tasks."""
 
-OWN_TIME = "45m"
-"""Time of a study on one of them: 30 minutes, and a third of it again for the equally tuned row."""
+OWN_TIME = "30m"
+"""Time of a study on one of them."""
 
 RUNS_PER_RANDOM_RULE = 10.75 + 4
 """Runs that tune and score a random rule, in units of its length: a tenth of a full run."""

@@ -31,7 +31,7 @@ FINALISTS = 6
 SHORT = 0.5
 """Length of the short runs; shorter ones misrank directions."""
 
-FACTORS = (1.0, 1.6)
+FACTORS = (1.0, 0.7)
 """Learning rates of full runs, relative to that of the rule to start from."""
 
 PHASE = "directions"

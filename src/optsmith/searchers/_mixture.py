@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from optsmith.searchers._dictionary import folded, mixture_of, plain_rule
 from optsmith.searchers._directions import Contenders, compositions
 from optsmith.searchers._options import option
 from optsmith.searchers._proposal import Proposal
-from optsmith.searchers._start import Start, with_averages
+from optsmith.searchers._start import Start
 from optsmith.searchers._tuner import Tuner
 from optsmith.space import Space
 
@@ -35,8 +35,11 @@ EXPLORE = 0.3
 MORE_CANDIDATES = 3
 """Candidates relative to a preset's budget: they need fewer runs, because nothing is tuned."""
 
-DIRECTIONS = 0.35
-"""Maximum share of the budget for the comparison of directions."""
+BEFORE_DIRECTIONS, DIRECTIONS = 0.3, 0.3
+"""Share of the budget after which directions are compared, and the maximum share for that."""
+
+LATER_SIGMA = 0.5
+"""Spread of a rule whose numbers are tuned already, relative to that of a start."""
 
 DIGITS = 4
 """Significant digits of the numbers of a proposal."""
@@ -64,8 +67,9 @@ class Mixture(Searcher):
     averages, the shape of the decay, the learning rate. Each generation is trained on seeds of its
     own. Candidates of a generation differ in constants only, so that they train as one stack.
 
-    If the best rule is one for roles, such as Muon, the directions of its hidden matrices are
-    compared first: compositions of normalisations, in short runs, then the best in full runs.
+    If the best rule is one for roles, such as Muon, it gets no terms. Once it is tuned a little,
+    directions of its hidden matrices are compared: compositions of normalisations, in short runs,
+    then the best of them in full runs. The rest of the budget tunes the best.
 
     See `Searcher` for the arguments.
     """
@@ -84,15 +88,16 @@ class Mixture(Searcher):
         self._sign = 1 if direction == "minimize" else -1
         self._population: int = min(self.options.population, max(4, budget // 4))
         self._queue: deque[Candidate] = deque()
-        self._waiting: dict[str, float] = {}  # losses of the candidates of this step, by id
+        self._losses: dict[str, float] = {}  # of the candidates of this step, by id
         self._outstanding = 0
         self._cost = 0.0  # candidates told, in runs of full length
         self._tuner: Tuner | None = None
         self._lr = 1.0
         self._found: Rule | None = None
         self._starts: list[Start] = []
-        self._best: Start | None = None
         self._contenders: Contenders | None = None
+        self._compares_directions = False  # whether it is still to be done
+        self._generations = 0
         self._begun = False
 
     @classmethod
@@ -141,7 +146,7 @@ class Mixture(Searcher):
         self._cost += candidate.fidelity
         score = outcome.score
         lost = score is None or not math.isfinite(score)
-        self._waiting[candidate.id] = math.inf if lost else self._sign * float(score or 0.0)
+        self._losses[candidate.id] = math.inf if lost else self._sign * float(score or 0.0)
         if candidate.id.startswith("start") and outcome.evaluation is not None:
             self._measured(candidate, outcome)
         if not self._queue and not self._outstanding:
@@ -155,14 +160,15 @@ class Mixture(Searcher):
 
     def _next_step(self) -> None:
         """Learn from the step that is over, and queue the next one."""
-        if self._tuner is not None:
-            self._finish_generation()
-        elif self._contenders is not None:
-            self._compare_directions(self._contenders)
+        losses, self._losses = self._losses, {}
+        if self._contenders is not None:
+            self._compare_directions(self._contenders, losses)
+        elif self._tuner is not None:
+            self._finish_generation(self._tuner, losses)
         else:
             self._choose_start()
-        if self._tuner is not None and self._generations_left():
-            self._next_generation()
+        if self._contenders is None and self._tuner is not None and self._generations_left():
+            self._next_generation(self._tuner)
 
     def _rank_starts(self) -> None:
         """Queue starting points whose learning rate or score is not known."""
@@ -182,59 +188,55 @@ class Mixture(Searcher):
             self._starts[i] = Start(start.name, start.rule, lr, outcome.score, rate=lr)
 
     def _choose_start(self) -> None:
-        """Take the best start; compare directions first if it has some and there is budget."""
-        self._waiting = {}
         known = [s for s in self._starts if s.score is not None and s.lr is not None]
         if not known:
             self.log.append("no starting point could be trained")
             return
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
-        self._best, self._found, self._lr = best, best.rule, float(best.lr or 1.0)
-        rules = compositions(with_averages(plain_rule(best)), self.space)
-        contenders = Contenders(rules, self._lr)
-        if len(rules) > 1 and contenders.cost <= DIRECTIONS * self.budget:
-            self._contenders = contenders
-            self._queue.extend(contenders.candidates())
-        else:
-            self._make_tuner(plain_rule(best))
-
-    def _compare_directions(self, contenders: Contenders) -> None:
-        contenders.tell(self._waiting)
-        self._waiting = {}
-        self._queue.extend(contenders.candidates())
-        if not self._queue:
-            self._found, self._contenders = contenders.best, None
-            self.log.append(f"best direction: {contenders.best}")
-            self._make_tuner(contenders.best)
-
-    def _make_tuner(self, base: Rule) -> None:
-        assert self._best is not None  # noqa: S101
-        rule, weights = mixture_of(base, self._lr, self._starts, self.space)
+        self._found, self._lr = best.rule, float(best.lr or 1.0)
+        rule, weights = mixture_of(plain_rule(best), self._lr, self._starts, self.space)
         self._tuner = Tuner(rule, self.seed, self._population, weights)
+        self._compares_directions = len(compositions(rule, self.space)) > 1
         self.log.append(
-            f"mixtures around {self._best.name}: {self._tuner.dimensions} numbers,"
+            f"mixtures around {best.name}: {self._tuner.dimensions} numbers,"
             f" {len(weights)} new terms"
         )
 
     def _generations_left(self) -> int:
         return (self.budget - round(self._cost)) // self._population
 
-    def _next_generation(self) -> None:
-        assert self._tuner is not None  # noqa: S101
-        g = self._tuner.generation
-        self._waiting = {}
+    def _next_generation(self, tuner: Tuner) -> None:
+        g = self._generations
         self._queue.extend(
             Candidate(f"{g}:{i}", rule, block=g, lr=self._lr, phase=f"generation {g + 1}")
-            for i, rule in enumerate(self._tuner.ask())
+            for i, rule in enumerate(tuner.ask())
         )
 
-    def _finish_generation(self) -> None:
-        assert self._tuner is not None  # noqa: S101
-        g = self._tuner.generation
-        losses = [self._waiting.get(f"{g}:{i}", math.inf) for i in range(self._tuner.population)]
-        self._tuner.tell(losses)
-        self._waiting = {}
-        self._found = self._tuner.best
+    def _finish_generation(self, tuner: Tuner, losses: Mapping[str, float]) -> None:
+        g = self._generations
+        tuner.tell([losses.get(f"{g}:{i}", math.inf) for i in range(tuner.population)])
+        self._generations += 1
+        self._found = tuner.best
+        if self._compares_directions and self._cost >= BEFORE_DIRECTIONS * self.budget:
+            self._compares_directions = False
+            self._begin_directions(tuner.best)
+
+    def _begin_directions(self, centre: Rule) -> None:
+        """Queue other directions of the centre's hidden matrices, if there is budget for them."""
+        contenders = Contenders(compositions(centre, self.space), self._lr)
+        if contenders.cost <= DIRECTIONS * self.budget:
+            self._contenders = contenders
+            self._queue.extend(contenders.candidates())
+
+    def _compare_directions(self, contenders: Contenders, losses: Mapping[str, float]) -> None:
+        contenders.tell(losses)
+        self._queue.extend(contenders.candidates())
+        if self._queue:
+            return
+        self._found, self._contenders = contenders.best, None
+        if contenders.best != contenders.rules[0]:
+            self._tuner = Tuner(contenders.best, self.seed + 1, self._population, sigma=LATER_SIGMA)
+            self.log.append(f"better direction: {contenders.best}")
 
     # --- results ---------------------------------------------------------------------------------
 
@@ -254,7 +256,7 @@ class Mixture(Searcher):
             return "comparing directions of hidden matrices"
         if self._tuner is None:
             return "ranking starting points"
-        return f"generation {self._tuner.generation + 1}: mixtures"
+        return f"generation {self._generations + 1}: mixtures"
 
     def summary(self) -> dict[str, Any]:
         """Return the rule at the centre of the search."""

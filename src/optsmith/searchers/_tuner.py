@@ -81,13 +81,19 @@ class Tuner:
         seed: Seed of all draws.
         population: Settings per generation.
         weights: The typical size of the weights of new terms, by the index of the constant.
+        sigma: Spread of the first generation, relative to the usual one.
 
     Attributes:
         generation: Number of generations told.
     """
 
     def __init__(
-        self, rule: Rule, seed: int, population: int, weights: Mapping[int, float] | None = None
+        self,
+        rule: Rule,
+        seed: int,
+        population: int,
+        weights: Mapping[int, float] | None = None,
+        sigma: float = 1.0,
     ) -> None:
         import numpy as np
         from cmaes import CMA
@@ -103,7 +109,7 @@ class Tuner:
             spreads = np.array([c.spread for c in self._coordinates])
             self._cma = CMA(
                 mean=np.array([c.start for c in self._coordinates]) / spreads,
-                sigma=1.0,
+                sigma=sigma,
                 seed=seed % (1 << 32),
                 population_size=population,
             )

@@ -12,7 +12,11 @@ FEWEST, MOST = 8, 512
 """Minimum and maximum number of candidates."""
 
 SHORTEST = 20
-"""Minimum steps of a run that ranks recipes."""
+"""Minimum steps of a run that ranks rules."""
+
+SHORTEST_RACE = 80
+"""Minimum steps of a run that ranks opponents: at 30 steps, Muon with cosine decay ranks behind
+Adafactor on a task where it is the best of all at 300."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def with_size(preset: Preset, size: ContestSize, opponents: int, kept: Collectio
     """Return the settings with a comparison of some size."""
     full = preset.protocol.final_steps
     # Runs that are too short do not rank opponents, and runs that are too long save nothing.
-    race = tuple(sorted({min(max(share, SHORTEST / full), 0.5) for share in size.race}))
+    race = tuple(sorted({min(max(share, SHORTEST_RACE / full), 0.5) for share in size.race}))
     race = preset.contest.race if "race" in kept else race
     finalists = min(size.finalists, max(1, opponents))
     contest = Contest(
