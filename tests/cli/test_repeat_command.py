@@ -84,6 +84,7 @@ OPTIONS = {
     "--patience": COUNTS,
     "--max-state-bytes": st.integers(0, 16).map(str),
     "--max-step-cost": RATES,
+    "--start-from": st.sampled_from(["g + m1", "-g", "ld*sign(m1) - Adam @ 0.25"]),
     "--baselines": st.sampled_from(
         ["task", "classic", "none", "adam", "sgd+constant,adamw+cosine"]
     ),
@@ -92,10 +93,12 @@ OPTIONS = {
 SWITCHES = (
     "--extend-grid", "--no-extend-grid", "--early-stop", "--no-early-stop", "--no-threshold",
     "--descent-test", "--no-descent-test", "--trajectory-test", "--no-trajectory-test",
+    "--warm-start", "--no-warm-start", "--refine", "--no-refine",
 )  # fmt: skip
 SEARCHERS = {
     "mct": {"--levels": COUNTS, "--count-all": None, "--no-count-all": None},
     "random": {"--rungs": st.sampled_from(["1", "0.5,1"]), "--draws": COUNTS},
+    "uct": {"--exploration": RATES, "--widening": RATES, "--rungs": st.just("0.5,1")},
 }
 
 

@@ -56,7 +56,7 @@ def test_json_is_all_there_is_on_stdout(searched):
 def test_progress_goes_to_stderr_in_plain_lines(searched):
     _, done = searched
     assert "digits: mct search for 8 rules, seed 0, 2 workers" in done.stderr
-    assert "level 1: 4 accepted" in done.stderr
+    assert "level 1: 3 accepted" in done.stderr  # a quarter of the 8 are known rules
     assert "\x1b" not in done.stderr
 
 
@@ -119,13 +119,20 @@ def test_the_options_of_searchers_are_options_of_the_command(tmp_path):
     text = " ".join(optsmith("search", "--help", folder=tmp_path).stdout.split())
     assert "--levels INTEGER Levels of the super-tree to descend. (mct)" in text
     assert "--count-all / --no-count-all" in text
-    assert "not only accepted ones. (mct, random)" in text
-    assert "--rungs TEXT" in text
-    assert "mct, random, mixture, or a searcher of your own as file.py:Class" in text
+    assert "not only accepted ones. (mct, random, uct)" in text
+    assert (
+        "--rungs TEXT Fidelities of successive halving, such as 0.1,0.3,1. (mct, random, uct)"
+        in text
+    )
+    assert "--exploration FLOAT Weight of the bonus of nodes with few draws. (uct)" in text
+    assert "--start-from RULE|zoo|STUDY|FILE" in text
+    assert "--warm-start / --no-warm-start" in text
+    assert "mct, random, mixture, uct, or a searcher of your own as file.py:Class" in text
 
 
 def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):
     given = ("--algorithm", "random", "--rungs", "0.5,1", "--count-all", "--stack", "4")
+    given += ("--no-warm-start",)
     done = optsmith(*SMOKE, *given, "--budget", "4", "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     settings = json.loads(done.stdout)["settings"]
@@ -140,6 +147,7 @@ def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):
     study = Study.load("digits-smoke-random-0", tmp_path / "optsmith-studies")
     command = search_command(study)
     assert "--algorithm random --space paper --budget 4 --seed 0" in command
+    assert "--no-warm-start --no-refine" in command
     assert "--rungs 0.5,1 --draws 18000 --count-all" in command
     assert command.endswith("--baselines none")
 

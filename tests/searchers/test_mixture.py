@@ -128,6 +128,33 @@ def test_without_scores_starting_points_are_ranked_first():
     assert "adam" in searcher.log[0]
 
 
+def test_rules_of_the_user_are_ranked_beside_the_opponents():
+    searcher = Mixture(MODERN, 40, seed=0)
+    zoo = Start("lion", Rule.parse("sign(m1(0.99) + 10*g)"), origin="zoo")
+    tuned = Start("mine", Rule.parse("ld*(g + sm1)"), origin="given")
+    fixed = Start("too", Rule.parse("cd*(g + sm1)"), 0.3, origin="given")
+    searcher.begin([tuned, fixed, *STARTS, zoo])
+    told = drive(searcher, lambda c: 0.1 if "sm1" in str(c.rule) and c.lr else 0.5)
+    starts = [c for c in told if c.phase == "starting points"]
+    # As the opponents were evaluated, at full length; those without scores have lost already.
+    assert [(str(c.rule), c.fidelity, c.lr) for c in starts] == [
+        ("ld*(g + sm1)", 1.0, None),
+        ("cd*(g + sm1)", 1.0, 0.3),
+    ]
+    assert searcher.log[0].startswith("mixtures around too: ")
+    assert {c.lr for c in told[2:]} == {0.3}
+
+
+def test_rules_of_the_user_alone_are_ranked_beside_two_known_ones():
+    """Whose learning rates tell the size of new terms."""
+    searcher = Mixture(MODERN, 40, seed=0)
+    searcher.begin([Start("mine", Rule.parse("ld*(g + sm1)"), origin="given")])
+    told = drive(searcher, lambda c: 0.1 if "sm1" in str(c.rule) else 0.5)
+    assert [c.fidelity for c in told if c.phase == "starting points"] == [0.3, 0.3, 0.3]
+    assert "around mine: " in searcher.log[0]
+    assert " 0 new terms" not in searcher.log[0]
+
+
 def test_the_factor_in_front_is_part_of_the_learning_rate():
     proposal = folded(Rule.parse("0.5*(cd*g)"), 0.2)
     assert (str(proposal.rule), proposal.lr) == ("cd*g", 0.1)

@@ -22,16 +22,16 @@ sys.path.insert(0, {tests!r})
 import optsmith
 from tasks_for_tests import PROTOCOL, line
 optsmith.search(
-    line(), storage=sys.argv[1], study="killed", budget=24, options={{"levels": 3}}, workers=2,
+    line(), storage=sys.argv[1], study="killed", budget=24, algorithm={algorithm!r}, workers=2,
     proposals=3, baselines=[], protocol=PROTOCOL.replace(steps=60, final_steps=60),
 )
 """
 
 
-def start(directory: Path) -> subprocess.Popen[bytes]:
+def start(directory: Path, algorithm: str = "mct") -> subprocess.Popen[bytes]:
     # No main guard in the script: workers must not import it.
     script = directory.parent / "search.py"
-    script.write_text(SCRIPT.format(tests=os.fspath(TESTS)))
+    script.write_text(SCRIPT.format(tests=os.fspath(TESTS), algorithm=algorithm))
     return subprocess.Popen(
         [sys.executable, os.fspath(script), os.fspath(directory)],
         start_new_session=True,
@@ -39,8 +39,8 @@ def start(directory: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def finish(directory: Path) -> Study:
-    process = start(directory)
+def finish(directory: Path, algorithm: str = "mct") -> Study:
+    process = start(directory, algorithm)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors.decode()
     return Study.load("killed", directory)
@@ -63,13 +63,13 @@ def trials(directory: Path) -> list[tuple[str, str]]:
     return [(t.user_attrs["candidate"], t.user_attrs["rule"]) for t in study.get_trials()]
 
 
-def kill_and_resume(tmp_path: Path, kills: int, seed: int) -> None:
-    undisturbed = facts(finish(tmp_path / "whole"))
+def kill_and_resume(tmp_path: Path, kills: int, seed: int, algorithm: str = "mct") -> None:
+    undisturbed = facts(finish(tmp_path / "whole", algorithm))
     rng = random.Random(seed)
     disturbed = tmp_path / "killed"
     before: list[tuple[str, str]] = []
     for _ in range(kills):
-        process = start(disturbed)
+        process = start(disturbed, algorithm)
         # Sometimes while starting, mostly in the middle; it may also be done by then.
         until = time.monotonic() + rng.uniform(0.5, 8.0)
         while process.poll() is None and time.monotonic() < until:
@@ -81,7 +81,7 @@ def kill_and_resume(tmp_path: Path, kills: int, seed: int) -> None:
             now = recorded(disturbed)
             assert now[: len(before)] == before, "a recorded evaluation was lost"
             before = now
-    assert facts(finish(disturbed)) == undisturbed
+    assert facts(finish(disturbed, algorithm)) == undisturbed
     found = trials(disturbed)
     assert len(found) == len(set(found)), "an evaluation was repeated"
     assert sorted(found) == sorted(trials(tmp_path / "whole"))
@@ -100,8 +100,9 @@ def recorded(directory: Path) -> list[tuple[str, str]]:
     return found
 
 
-def test_five_kills_change_nothing(tmp_path):
-    kill_and_resume(tmp_path, kills=5, seed=0)
+@pytest.mark.parametrize("algorithm", ["mct", "uct"])
+def test_five_kills_change_nothing(tmp_path, algorithm):
+    kill_and_resume(tmp_path, kills=5, seed=0, algorithm=algorithm)
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def undisturbed(tmp_path_factory) -> list[object]:
 
 
 def test_a_search_finds_a_rule_and_says_what_became_of_every_draw(tmp_path):
-    study = search(tmp_path, baselines=None)
+    study = search(tmp_path, baselines=None, warm_start=False)
     counts = study.summary["counts"]
     kinds = ("duplicate", "rejected", "early_stopped", "diverged", "failed", "timed_out")
     ended = counts["accepted"] + sum(counts[k] for k in kinds) + sum(counts["refused"].values())
@@ -191,7 +191,7 @@ def test_seeds_give_other_searches(tmp_path, undisturbed):
 
 def test_random_search_runs_through_the_same_path(tmp_path):
     study = search(tmp_path, algorithm="random", options={})
-    assert all(r.candidate.startswith("0:") for r in study.records)
+    assert {r.candidate.partition(":")[0] for r in study.records} == {"start", "0"}
     assert study.summary["counts"]["accepted"] == 6
     assert study.settings["options"] == {"rungs": "1", "draws": 18000, "count_all": False}
 
@@ -223,9 +223,8 @@ def test_operators_of_the_user_reach_the_workers(tmp_path):
     try:
         paper = spaces["paper"]
         space = Space([operators["halve"], *paper.operators], paper.constraints, name="halved")
-        here, there = (
-            search(tmp_path, space=space, workers=n, study=f"with {n}", budget=12) for n in (0, 2)
-        )
+        cold = {"space": space, "budget": 12, "warm_start": False}
+        here, there = (search(tmp_path, **cold, workers=n, study=f"with {n}") for n in (0, 2))
         assert any("halve" in r.rule for r in there.records)
         assert facts(here)[0] == facts(there)[0]
     finally:
@@ -371,7 +370,7 @@ def test_what_is_proposed_is_chosen_at_full_length(tmp_path):
     full = sorted((r.score, r.rule) for r in by_fidelity[1.0])
     assert [(e.search_score, e.recipe) for e in study.best(9)] == full
     assert {e.recipe for e in study.final.rules} == {rule for _, rule in full[:2]}
-    assert {r.phase for r in study.records} == {"rung 25 %", "rung 100 %"}
+    assert {r.phase for r in study.records} == {"starting points", "rung 25 %", "rung 100 %"}
     assert study.summary["log"] == ["rung 25 %: 3 promoted to rung 100 %"]
     assert facts(search(tmp_path / "again", **RUNGS, workers=2)) == facts(study)
 

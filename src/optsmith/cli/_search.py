@@ -77,6 +77,17 @@ from optsmith.searchers import searchers
     help="Refuse rules whose step costs more than this many times Adam's, by a model.",
 )
 @click.option(
+    "--start-from",
+    multiple=True,
+    metavar="RULE|zoo|STUDY|FILE",
+    help="Rules to try first, with a learning rate as in 'g + m1 @ 0.1'; can be repeated.",
+)
+@click.option(
+    "--warm-start/--no-warm-start",
+    default=None,
+    help="Try the opponents and the rules of the zoo first, up to a quarter of the budget.",
+)
+@click.option(
     "--refine/--no-refine",
     default=None,
     help="Shorten the best rule after the search, as long as it is not worse.",

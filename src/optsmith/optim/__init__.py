@@ -4,6 +4,7 @@ from optsmith.optim._backend import Backend
 from optsmith.optim._baselines import Baseline, RuleForm, is_baseline
 from optsmith.optim._export import export
 from optsmith.optim._export_baseline import export_recipe
+from optsmith.optim._exported import exported_rule
 from optsmith.optim._machine import PlanRunner
 from optsmith.optim._muon import MuonWithAdamW
 from optsmith.optim._optimizer import RuleOptimizer
@@ -62,6 +63,7 @@ __all__ = [
     "evaluation_weights",
     "export",
     "export_recipe",
+    "exported_rule",
     "find_baselines",
     "form_of",
     "has_lr",

@@ -41,6 +41,9 @@ def search_command(study: Study) -> str:
             words += [_flag(name), str(settings[name])]
     for name in ("descent", "trajectory"):
         words.append(_switch(f"{name}-test", settings[name]))
+    words.append(_switch("warm-start", settings["warm_start"]))
+    for rule in settings["start_from"] or settings["start_given"]:
+        words += ["--start-from", rule]
     words.append(_switch("refine", bool(settings.get("refine"))))
     words += ["--equally-tuned"] if settings.get("equally_tuned") else []
     for name in _LIMITS:
@@ -61,6 +64,10 @@ def search_call(study: Study) -> str:
     names = ["preset", "algorithm", "space", "seed", *_LIMITS]
     names += ["budget", "proposals"] if settings["max_time"] is None else []
     given = {name: settings[name] for name in names if settings[name] not in (None, "")}
+    if settings["start_from"]:
+        given["start_from"] = list(settings["start_from"])
+    if not settings["warm_start"]:
+        given["warm_start"] = False
     given["baselines"] = baselines_text(map(Baseline.parse, settings["opponents"]))
     return f"optsmith.search(task, {', '.join(f'{key}={value!r}' for key, value in given.items())})"
 

@@ -17,6 +17,7 @@ from optsmith.searchers._random import RandomSearch
 from optsmith.searchers._rungs import Rungs
 from optsmith.searchers._start import Start, with_weights
 from optsmith.searchers._tuner import Tuner
+from optsmith.searchers._uct import UctSearch
 
 __all__ = [
     "Candidate",
@@ -31,6 +32,7 @@ __all__ = [
     "Searcher",
     "Start",
     "Tuner",
+    "UctSearch",
     "find_searcher",
     "folded",
     "generator",

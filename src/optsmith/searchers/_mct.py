@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from optsmith._errors import OptsmithError
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
 from optsmith.searchers._draws import DRAWS_PER_LEVEL, EVALUATIONS_PER_BUDGET, draw
+from optsmith.searchers._ladder import Ladder
 from optsmith.searchers._mct_decision import ChildScore, Decision
 from optsmith.searchers._options import option
+from optsmith.searchers._rungs import RUNGS_HELP, Rungs
+from optsmith.searchers._start import Start
+from optsmith.searchers._warm import WarmStart
 from optsmith.space import Partial, Space
 
 
@@ -21,11 +26,13 @@ class TreeOptions:
     levels: int = option(4, "Levels of the super-tree to descend.")
     draws: int = option(DRAWS_PER_LEVEL, "Maximum number of draws per level.")
     count_all: bool = option(False, "Count every evaluation in the budget, not only accepted ones.")
+    rungs: str = option("1", RUNGS_HELP)
 
     def __post_init__(self) -> None:
         for name in ("levels", "draws"):
             if getattr(self, name) < 1:
                 raise OptsmithError(f"{name} must be at least 1, not {getattr(self, name)}")
+        Rungs.parse(self.rungs)
 
 
 class MonteCarloTree(Searcher):
@@ -35,6 +42,10 @@ class MonteCarloTree(Searcher):
     completing it at random, until enough are accepted; the budget is divided evenly between the
     levels. The score of a child is the mean score of its accepted candidates and of its duplicates,
     each counted once per level. Children that are complete rules are never chosen.
+
+    Known rules to start from are evaluated before the first level, and their scores count for the
+    children above them at every level. With several rungs, levels draw on the first one, and the
+    best candidates of all levels are promoted to longer runs.
 
     See `Searcher` for the arguments.
 
@@ -55,31 +66,49 @@ class MonteCarloTree(Searcher):
         super().__init__(space, budget, seed, direction, options)
         self.decisions: list[Decision] = []
         self._sign = 1 if direction == "minimize" else -1
-        self._per_level = math.ceil(budget / self.options.levels)
+        self._ladder = Ladder(self.options.rungs, direction, self.log)
+        self._warm = WarmStart(space, budget, self._ladder.fidelity)
+        self._started: list[tuple[Candidate, Outcome]] = []  # known rules that were told
+        self._divide(budget)
         self._evaluations_left = math.ceil(EVALUATIONS_PER_BUDGET * budget)
         self._spent = 0
         self._node = space.root
-        self._begin()
+        self._begin_level()
 
-    def _begin(self) -> None:
+    def begin(self, starts: Sequence[Start]) -> None:
+        """Receive known rules, which are the first candidates."""
+        self._divide(self.budget - self._warm.begin(starts))
+
+    def _divide(self, budget: int) -> None:
+        """Divide the budget between the levels."""
+        self._per_level: int = math.ceil(budget / self.options.levels)
+
+    def _begin_level(self) -> None:
         self._children = self.space.children(self._node)
         self._scores: dict[Partial, list[float]] = {child: [] for child in self._children}
         self._registered: set[tuple[Partial, str]] = set()
         self._drawn_from: dict[str, Partial] = {}  # the child of each outstanding candidate
         self._asked = self._told = self._accepted = self._counted = 0
+        for candidate, outcome in self._started:
+            self._register_start(candidate, outcome)
 
     @property
     def _level(self) -> int:
         return len(self.decisions)
 
     @property
-    def _over(self) -> bool:
-        return self._level == self.options.levels or self._evaluations_left == 0
+    def _quota(self) -> int:
+        """Number of candidates that this level accepts; known rules take theirs from the last."""
+        left = self._counted + self.budget - self._spent
+        return min(self._per_level, left) if self._started else self._per_level
 
     @property
     def need(self) -> int:
-        """Number of evaluations that can still be used at this level."""
-        return 0 if self._over else min(self._per_level - self._counted, self._evaluations_left)
+        """Number of evaluations that can still be used at this level or rung."""
+        if self._ladder.begun:
+            return self._ladder.need
+        known = self._warm.left
+        return known + min(self._quota - self._counted, self._evaluations_left - known)
 
     @property
     def spent(self) -> int:
@@ -87,12 +116,15 @@ class MonteCarloTree(Searcher):
         return self._spent
 
     def ask(self, n: int) -> list[Candidate]:
-        """Return the next draws of this level."""
-        if self._over:
-            return []
+        """Return the next known rules, draws of this level or promoted candidates."""
+        if self._ladder.begun:
+            return self._ladder.ask(n)
+        found = self._warm.ask(n)
+        if not self._quota:
+            return found
         first = self._asked
-        self._asked = min(first + n, self.options.draws)
-        return [self._draw(index) for index in range(first, self._asked)]
+        self._asked = min(first + n - len(found), self.options.draws)
+        return [*found, *(self._draw(index) for index in range(first, self._asked))]
 
     def _draw(self, index: int) -> Candidate:
         child, rule = draw(self.space, self._children, self.seed, self._level, index)
@@ -100,30 +132,55 @@ class MonteCarloTree(Searcher):
         # another node, and an id must identify one rule.
         name = f"{self._level}:{index}" + (f" {self._node}" if self._level else "")
         self._drawn_from[name] = child
-        return Candidate(name, rule, phase=f"level {self._level + 1}")
+        return Candidate(name, rule, self._ladder.fidelity, phase=f"level {self._level + 1}")
 
     def obsolete(self, candidate: Candidate) -> bool:
-        """Return whether the level of the candidate has ended."""
-        return candidate.id not in self._drawn_from
+        """Return whether the level or rung of the candidate has ended."""
+        if self._ladder.begun:
+            return self._ladder.obsolete(candidate)
+        return candidate.id not in self._drawn_from and not self._warm.has(candidate)
 
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
         """Register the score, and choose the next node if the level is complete."""
-        child = self._drawn_from.pop(candidate.id)
-        self._told += 1
+        is_promoted = self._ladder.begun
+        self._ladder.tell(candidate, outcome)
+        if is_promoted:
+            return
         self._evaluations_left -= outcome.evaluated
-        self._accepted += outcome.accepted
         counts = outcome.evaluated if self.options.count_all else outcome.accepted
-        self._counted += counts
         self._spent += counts
+        if self._warm.tell(candidate):
+            self._tell_start(candidate, outcome)
+            return
+        self._told += 1
+        self._accepted += outcome.accepted
+        self._counted += counts
+        self._register(self._drawn_from.pop(candidate.id), outcome)
+        if ended := self._ended():
+            self._decide(ended)
+
+    def _tell_start(self, candidate: Candidate, outcome: Outcome) -> None:
+        self._started.append((candidate, outcome))
+        self._register_start(candidate, outcome)
+        if not self._warm.left:  # what known rules have left of the budget
+            self._divide(self.budget - self._spent)
+            if not self._quota:
+                self._ladder.climb()
+
+    def _register_start(self, candidate: Candidate, outcome: Outcome) -> None:
+        """Register the score of a known rule for the child above it, if it is below the node."""
+        child = Partial(candidate.rule.operators[: len(self._node.operators) + 1])
+        if child in self._scores:
+            self._register(child, outcome)
+
+    def _register(self, child: Partial, outcome: Outcome) -> None:
         place = (child, outcome.key)
         if outcome.score is not None and not (outcome.key and place in self._registered):
             self._scores[child].append(outcome.score)
             self._registered.add(place)
-        if ended := self._ended():
-            self._decide(ended)
 
     def _ended(self) -> str:
-        if self._counted == self._per_level:
+        if self._counted == self._quota:
             return f"{self._counted} {'evaluated' if self.options.count_all else 'accepted'}"
         if self._told == self.options.draws:
             return f"{self.options.draws} draws"
@@ -145,15 +202,17 @@ class MonteCarloTree(Searcher):
         )
         self.log.append(str(self.decisions[-1]))
         self._node = chosen or self._node
-        self._begin()
+        self._begin_level()
+        if is_last or self._evaluations_left == 0 or not self._quota:
+            self._ladder.climb()
 
     def _rank(self, child: ChildScore) -> float:
         return math.inf if child.score is None else self._sign * child.score
 
     def describe(self) -> str:
         """Return the level and the current node."""
-        if self._over:
-            return "all levels explored"
+        if self._ladder.begun:
+            return self._ladder.phase or "all levels explored"
         node = f"{self._node}" if self._node.operators else "the root"
         return f"level {self._level + 1} of {self.options.levels}, exploring {node}"
 

@@ -17,6 +17,7 @@ from optsmith.searchers._options import option
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start
 from optsmith.searchers._tuner import Tuner
+from optsmith.searchers._warm import STARTING
 from optsmith.space import Space
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Mixture(Searcher):
 
     def begin(self, starts: Sequence[Start]) -> None:
         """Receive known rules; those without a score are ranked by short runs first."""
-        self._starts = list(starts)
+        self._starts = [start for start in starts if start.origin != "zoo"]
 
     @property
     def batch(self) -> int:
@@ -171,21 +172,28 @@ class Mixture(Searcher):
             self._next_generation(self._tuner)
 
     def _rank_starts(self) -> None:
-        """Queue starting points whose learning rate or score is not known."""
-        if not any(s.score is not None and s.lr is not None for s in self._starts):
-            starts = self._starts or list(FALLBACK)
-            self._starts = starts
-            self._queue.extend(
-                Candidate(f"start:{i}", start.rule, self.options.explore, phase="starting points")
-                for i, start in enumerate(starts)
-            )
+        """Queue starting points whose learning rate or score is not known.
+
+        Beside opponents with scores, only rules that the user has given: they are trained as these
+        were, at full length. Other opponents have left the race.
+        """
+        if all(s.origin == "given" for s in self._starts):
+            self._starts += FALLBACK  # their learning rates tell the size of new terms
+        scored = any(s.score is not None and s.lr is not None for s in self._starts)
+        fidelity = 1.0 if scored else self.options.explore
+        for i, start in enumerate(self._starts):
+            given = start.origin == "given"
+            if given or not scored:
+                lr = start.lr if given else None
+                name = f"start:{i}"
+                self._queue.append(Candidate(name, start.rule, fidelity, lr=lr, phase=STARTING))
 
     def _measured(self, candidate: Candidate, outcome: Outcome) -> None:
         i = int(candidate.id.partition(":")[2])
         start, evaluation = self._starts[i], outcome.evaluation
         if evaluation is not None and outcome.score is not None:
             lr = evaluation.lr
-            self._starts[i] = Start(start.name, start.rule, lr, outcome.score, rate=lr)
+            self._starts[i] = replace(start, lr=lr, score=outcome.score, rate=lr)
 
     def _choose_start(self) -> None:
         known = [s for s in self._starts if s.score is not None and s.lr is not None]

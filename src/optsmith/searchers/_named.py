@@ -11,11 +11,13 @@ from optsmith.searchers._base import Searcher
 from optsmith.searchers._mct import MonteCarloTree
 from optsmith.searchers._mixture import Mixture
 from optsmith.searchers._random import RandomSearch
+from optsmith.searchers._uct import UctSearch
 
 searchers: Registry[type[Searcher]] = Registry("search algorithm")
 searchers.add("mct", MonteCarloTree)
 searchers.add("random", RandomSearch)
 searchers.add("mixture", Mixture)
+searchers.add("uct", UctSearch)
 
 
 def find_searcher(text: str) -> type[Searcher]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optsmith._errors import OptsmithError
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
 from optsmith.searchers._draws import DRAWS_PER_LEVEL, EVALUATIONS_PER_BUDGET, draw
+from optsmith.searchers._ladder import Ladder
 from optsmith.searchers._options import option
-from optsmith.searchers._rungs import Rungs
+from optsmith.searchers._rungs import RUNGS_HELP, Rungs
+from optsmith.searchers._start import Start
+from optsmith.searchers._warm import WarmStart
 from optsmith.space import Space
 
 
@@ -18,7 +21,7 @@ from optsmith.space import Space
 class RandomOptions:
     """Options of random search."""
 
-    rungs: str = option("1", "Fidelities of successive halving, such as 0.1,0.3,1.")
+    rungs: str = option("1", RUNGS_HELP)
     draws: int = option(4 * DRAWS_PER_LEVEL, "Maximum number of draws.")
     count_all: bool = option(False, "Count every evaluation in the budget, not only accepted ones.")
 
@@ -48,22 +51,23 @@ class RandomSearch(Searcher):
         options: RandomOptions | None = None,
     ) -> None:
         super().__init__(space, budget, seed, direction, options)
-        self._rungs = Rungs.parse(self.options.rungs, direction)
+        self._ladder = Ladder(self.options.rungs, direction, self.log)
+        self._warm = WarmStart(space, budget, self._ladder.fidelity)
         self._children = space.children(space.root)
         self._evaluations_left = math.ceil(EVALUATIONS_PER_BUDGET * budget)
         self._asked = self._counted = 0
-        self._outstanding = 0  # candidates of this rung that have not been told
-        self._promoted: deque[Candidate] = (
-            deque()
-        )  # candidates of this rung that have not been asked for
-        self._drawing = True
+        self._outstanding = 0  # candidates of the first rung that have not been told
+
+    def begin(self, starts: Sequence[Start]) -> None:
+        """Receive known rules, which are the first candidates."""
+        self._warm.begin(starts)
 
     @property
     def need(self) -> int:
         """Number of evaluations that can be used before the rung ends."""
-        if self._drawing:
-            return min(self.budget - self._counted, self._evaluations_left)
-        return self._outstanding + len(self._promoted)
+        if self._ladder.begun:
+            return self._ladder.need
+        return min(self.budget - self._counted, self._evaluations_left)
 
     @property
     def spent(self) -> int:
@@ -71,51 +75,38 @@ class RandomSearch(Searcher):
         return self._counted
 
     def ask(self, n: int) -> list[Candidate]:
-        """Return the next draws or promoted candidates."""
-        if self._drawing and not self.need:
-            found = []
-        elif self._drawing:
-            first = self._asked
-            self._asked = min(first + n, self.options.draws)
-            found = [self._draw(index) for index in range(first, self._asked)]
-        else:
-            found = [self._promoted.popleft() for _ in range(min(n, len(self._promoted)))]
+        """Return the next known rules, draws or promoted candidates."""
+        if self._ladder.begun:
+            return self._ladder.ask(n)
+        found = self._warm.ask(n)
+        first = self._asked
+        self._asked = min(first + n - len(found), self.options.draws)
+        found += [self._draw(index) for index in range(first, self._asked)]
         self._outstanding += len(found)
         return found
 
     def _draw(self, index: int) -> Candidate:
         _, rule = draw(self.space, self._children, self.seed, 0, index)
-        return Candidate(f"0:{index}", rule, self._rungs.fidelity, phase=self._rungs.phase)
+        return Candidate(f"0:{index}", rule, self._ladder.fidelity, phase=self._ladder.phase)
 
     def obsolete(self, candidate: Candidate) -> bool:
         """Return whether the rung of the candidate has ended."""
-        return candidate.fidelity < self._rungs.fidelity or self._is_over
-
-    @property
-    def _is_over(self) -> bool:
-        return self._rungs.is_last and not self.need
+        return self._ladder.obsolete(candidate)
 
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
         """Register the score, and start the next rung if this one is complete."""
+        is_drawn = not self._ladder.begun
+        self._ladder.tell(candidate, outcome)
+        if not is_drawn:
+            return
         self._outstanding -= 1
-        self._rungs.tell(candidate, outcome)
-        if self._drawing:
-            counts = outcome.evaluated if self.options.count_all else outcome.accepted
-            self._counted += counts
-            self._evaluations_left -= outcome.evaluated
-        if not self._rungs.is_last and self._rung_ended():
-            self._promote()
-
-    def _rung_ended(self) -> bool:
-        drawn = self._drawing and self._asked == self.options.draws and not self._outstanding
-        return drawn or not self.need
-
-    def _promote(self) -> None:
-        ended = self._rungs.phase
-        self._promoted.extend(self._rungs.promote())
-        self._drawing, self._outstanding = False, 0
-        self.log.append(f"{ended}: {len(self._promoted)} promoted to {self._rungs.phase}")
+        self._counted += outcome.evaluated if self.options.count_all else outcome.accepted
+        self._evaluations_left -= outcome.evaluated
+        all_drawn = self._asked == self.options.draws and not self._outstanding
+        if all_drawn or not self.need:
+            self._ladder.climb()
 
     def describe(self) -> str:
         """Return the current rung."""
-        return f"{self._rungs.phase}: random rules" if self._rungs.phase else "drawing random rules"
+        phase = self._ladder.phase
+        return f"{phase}: random rules" if phase else "drawing random rules"

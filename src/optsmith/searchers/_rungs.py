@@ -10,6 +10,9 @@ from itertools import pairwise
 from optsmith._errors import OptsmithError
 from optsmith.searchers._base import Candidate, Direction, Outcome
 
+RUNGS_HELP = "Fidelities of successive halving, such as 0.1,0.3,1."
+"""Description of the option `rungs` of searchers."""
+
 
 class Rungs:
     """Promotes candidates from rung to rung by rank.

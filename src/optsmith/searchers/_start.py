@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from optsmith.rules import Operator, Rule, is_number
+
+Origin = Literal["given", "opponent", "zoo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,7 @@ class Start:
         score: Its score in runs of the search's length; None if it is not known.
         rate: The tuned learning rate of the optimizer of that name, whose updates may differ from
             those of the rule by a factor.
+        origin: Whether the user has given it, or it is an opponent or a rule of the zoo.
     """
 
     name: str
@@ -25,6 +29,7 @@ class Start:
     lr: float | None = None
     score: float | None = None
     rate: float | None = None
+    origin: Origin = "opponent"
 
     @property
     def optimizer(self) -> str:

@@ -35,7 +35,7 @@ from optsmith.study._recorder import Recorder
 from optsmith.study._refine import PHASE as REFINEMENT
 from optsmith.study._refine import Refiner
 from optsmith.study._runner import Runner
-from optsmith.study._starts import starts_of
+from optsmith.study._starts import all_starts
 from optsmith.study._stop import Reason, StoredEnding
 from optsmith.study._tally import Tally
 from optsmith.study._timed_ledger import TimedLedger
@@ -87,7 +87,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
             observer.entered,
         )
         recorder.skip(OPPONENTS)
-        searcher.begin(starts_of(opponents, raced))
+        searcher.begin(all_starts(settings, opponents, raced))
         _search(begun, executor, recorder, group)
         recorder.skip(SEARCH)
         result = _compare(begun, ledger, recorder, opponents, executor.workers)
@@ -136,7 +136,7 @@ def _proposed(recorder: Recorder, terms: Preset) -> list[Finalist]:
     if recommended:
         return [Finalist(str(p.rule), p.lr) for p in recommended[: terms.proposals]]
     best = recorder.tally.best(len(recorder.tally.evaluated))
-    if terms.contest.looks:  # the paper proposes known rules, too
+    if not terms.proposes_known:
         best = without_known(best, terms.proposals)
     return [Finalist.of(e) for e in best[: terms.proposals]]
 

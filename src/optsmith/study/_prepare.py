@@ -14,6 +14,7 @@ from optsmith.searchers import Searcher, find_searcher, option_fields, read_opti
 from optsmith.space import Space, spaces
 from optsmith.study._proxy import Proxy, parse_proxy, proxy_task, with_proxy
 from optsmith.study._settings import Settings, space_hash
+from optsmith.study._start_from import StartSource, start_texts
 from optsmith.task import Preset, Protocol, Task, check_device, find_task
 
 
@@ -28,6 +29,7 @@ class Asked:
     max_time: float | str | None
     patience: int | None
     proxy: str | Task | None
+    start_from: StartSource | Iterable[StartSource] | None
     baselines: str | Iterable[str | Baseline] | None
     options: Mapping[str, Any]
     preset: str
@@ -38,6 +40,7 @@ class Asked:
     dedupe: str | None
     max_state_bytes: float | None
     max_step_cost: float | None
+    warm_start: bool | None
     refine: bool | None
     equally_tuned: bool | None
     time_limit: float | None
@@ -138,6 +141,7 @@ def prepare_search(task: Task | str, asked: Asked) -> Prepared:
         opponents=tuple(map(str, opponents)),
         patience=asked.patience,
         proxy="" if proxy is None else str(proxy) or (small.name if small else ""),
+        start_given=start_texts(asked.start_from, task.name),
         max_time=None if asked.max_time is None else parse_duration(asked.max_time),
     )
     return Prepared(
@@ -162,7 +166,7 @@ def _search(base: Preset, asked: Asked, space: Space, kind: type[Searcher], labe
     """Return the preset with the changes that were asked for."""
     names = (
         "protocol", "budget", "proposals", "descent", "trajectory", "dedupe", "max_state_bytes",
-        "max_step_cost", "refine", "equally_tuned",
+        "max_step_cost", "warm_start", "refine", "equally_tuned",
     )  # fmt: skip
     given = {name: getattr(asked, name) for name in names}
     changes = {name: value for name, value in given.items() if value is not None}

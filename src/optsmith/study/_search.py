@@ -18,6 +18,7 @@ from optsmith.study._ledger import ledger_evaluations
 from optsmith.study._observer import Observer
 from optsmith.study._phases import run_phases
 from optsmith.study._prepare import Asked, asked_again, prepare_search
+from optsmith.study._start_from import StartSource, with_starts
 from optsmith.study._study import Study
 from optsmith.task import Protocol, Task
 
@@ -36,6 +37,8 @@ def search(
     patience: int | None = None,
     finish: bool = False,
     proxy: str | Task | None = None,
+    start_from: StartSource | Iterable[StartSource] | None = None,
+    warm_start: bool | None = None,
     baselines: str | Iterable[str | Baseline] | None = None,
     options: Mapping[str, Any] | None = None,
     preset: str = "quick",
@@ -80,6 +83,10 @@ def search(
             settings are those of the study.
         proxy: What the search trains instead of the task: `steps=0.1,data=0.2` for shares of the
             steps and of the training data, `file.py:name` or a task for a smaller model.
+        start_from: Rules that are the first candidates: a rule, a name in the zoo, `zoo` for all of
+            them, a study or its name, a file, or a list of these.
+        warm_start: Whether the opponents and the rules of the zoo follow, those in the space, up to
+            a quarter of the budget.
         baselines: Opponents: `classic`, `modern`, `all`, `none`, names separated by commas, or a
             list of names; by default those of the task.
         options: Options of the searcher, by name, such as `{"levels": 2}`.
@@ -113,11 +120,12 @@ def search(
     with choose_executor(executor, workers, time_limit) as running:
         asked = Asked(
             space=space, algorithm=algorithm, budget=budget, seed=seed, max_time=max_time,
-            patience=patience, proxy=proxy, baselines=baselines, options=options or {},
-            preset=preset, protocol=protocol, proposals=proposals, descent=descent,
-            trajectory=trajectory, dedupe=dedupe, max_state_bytes=max_state_bytes,
-            max_step_cost=max_step_cost, refine=refine, equally_tuned=equally_tuned,
-            time_limit=running.time_limit, device=device, stack=stack, data_dir=data_dir,
+            patience=patience, proxy=proxy, start_from=start_from, baselines=baselines,
+            options=options or {}, preset=preset, protocol=protocol, proposals=proposals,
+            descent=descent, trajectory=trajectory, dedupe=dedupe,
+            max_state_bytes=max_state_bytes, max_step_cost=max_step_cost, warm_start=warm_start,
+            refine=refine, equally_tuned=equally_tuned, time_limit=running.time_limit,
+            device=device, stack=stack, data_dir=data_dir,
         )  # fmt: skip
         prepared = prepare_search(task, asked)
         name = study or prepared.name
@@ -126,6 +134,8 @@ def search(
             prepared = prepare_search(prepared.task, asked_again(asked, stored))
         checked = check(prepared)
         prepared = without_roles(prepared)
+        if not finish:
+            prepared = with_starts(prepared, storage, name)
         planned = None
         if prepared.settings.max_time is not None and name not in list_studies(storage):
             planned = plan_settings(prepared, running.workers, start)  # before anything is written

@@ -33,6 +33,8 @@ class Settings:
         opponents: Texts of the baselines that rules are compared with.
         patience: Accepted candidates without improvement after which the search ends; None: any.
         proxy: Text of the proxy that the search trains; empty: the task itself.
+        start_given: What the search was to start from, as it was given.
+        start_from: The rules that this stands for, some with learning rates.
         max_time: Seconds for the whole study; None: no limit.
         search_until: Seconds of the study at which the search ends; None: no limit.
         plan: The plan that the time was turned into, in one line; empty without one.
@@ -53,6 +55,8 @@ class Settings:
     opponents: tuple[str, ...] = ()
     patience: int | None = None
     proxy: str = ""
+    start_given: tuple[str, ...] = ()
+    start_from: tuple[str, ...] = ()
     max_time: float | None = None
     search_until: float | None = None
     plan: str = ""
@@ -105,7 +109,7 @@ class Settings:
         check_definitions(mine.pop("definitions"), stored["definitions"], name)
         # A plan depends on the speed of the machine, so what it was made from is compared.
         old, new = flat(stored["asked"] or stored), flat(mine["asked"] or mine)
-        apart = ("space_hash", "search_until", "plan", "step_ratio")
+        apart = ("space_hash", "search_until", "plan", "step_ratio", "start_given")
         for key in [key for key in new if key not in apart]:
             if old.get(key) == new[key] or (key == "budget" and not self.asked):
                 continue
@@ -129,6 +133,8 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _show(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
     return "none" if value is None else str(value)
 
 

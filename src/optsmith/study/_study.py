@@ -136,7 +136,7 @@ class Study:
             raise StudyError(f"the study {self.name} has not accepted any rule")
         if self.claim is not None:
             return self.finding(self.claim.rule)
-        if self.stored_settings.search.contest.looks:  # the paper proposes known rules, too
+        if not self.stored_settings.search.proposes_known:
             unknown = {e.recipe for e in without_known(finding.search for finding in best)}
             best = [finding for finding in best if finding.recipe in unknown]
         # min takes the first of equals, so the search score decides between them.

@@ -219,7 +219,7 @@ def attack_presets() -> Mapping[str, Preset]:
     )  # fmt: skip
     # The trajectory test is made for training: the paper's own attack rules fail it.
     return {
-        "paper": Preset(protocol=paper, trajectory=False),
+        "paper": Preset(protocol=paper, trajectory=False, warm_start=False),
         "quick": Preset(protocol=quick, budget=32, trajectory=False, dedupe="scale"),
         "smoke": Preset(protocol=smoke, budget=8, trajectory=False, options={"levels": 2}),
     }

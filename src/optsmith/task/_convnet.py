@@ -96,7 +96,11 @@ def presets() -> Mapping[str, Preset]:
     )
     return {
         "paper": Preset(
-            protocol=paper, space="convnet", trajectory=False, options={"count_all": True}
+            protocol=paper,
+            space="convnet",
+            trajectory=False,
+            options={"count_all": True},
+            warm_start=False,
         ),
         "quick": Preset(protocol=quick, space="convnet", budget=32, dedupe="scale"),
         "smoke": Preset(protocol=smoke, space="convnet", budget=4, options={"levels": 2}),

@@ -83,7 +83,10 @@ def choose_presets(
     if isinstance(chosen, Mapping):
         return chosen
     if isinstance(chosen, Protocol):
-        return {"quick": Preset(protocol=chosen, budget=64), "paper": Preset(protocol=chosen)}
+        return {
+            "quick": Preset(protocol=chosen, budget=64),
+            "paper": Preset(protocol=chosen, warm_start=False),
+        }
     # The thresholds of the paper, for losses and for accuracies.
     threshold = 10.0 if objective.direction == "minimize" else 0.2
     return presets_for(chosen, threshold=threshold, **settings)

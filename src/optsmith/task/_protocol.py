@@ -329,6 +329,7 @@ class Preset:
         contest: How the best rules and the opponents are compared.
         max_state_bytes: Rules with more bytes of optimizer state per parameter are refused.
         max_step_cost: Rules whose step costs more than this many times Adam's are refused.
+        warm_start: Whether the opponents and the rules of the zoo are the first candidates.
         refine: Whether the best rule is shortened after the search, as long as it is not worse.
         equally_tuned: Whether the constants of the best opponent are tuned as well, with as many
             training steps as the search took, and the winner is compared with it.
@@ -350,6 +351,7 @@ class Preset:
     contest: Contest = field(default_factory=Contest)
     max_state_bytes: float | None = None
     max_step_cost: float | None = None
+    warm_start: bool = True
     refine: bool = False
     equally_tuned: bool = False
     fixed_lr: bool = False
@@ -360,6 +362,11 @@ class Preset:
                 raise TaskError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.dedupe not in DEDUPE:
             raise TaskError(f'dedupe must be one of {", ".join(DEDUPE)}, not "{self.dedupe}"')
+
+    @property
+    def proposes_known(self) -> bool:
+        """Whether known optimizers may be proposed as rules, as in the paper."""
+        return not self.contest.looks and not self.warm_start
 
 
 def presets_for(
@@ -389,7 +396,7 @@ def presets_for(
         final_seeds=2,
     )
     return {
-        "paper": Preset(protocol=paper, trajectory=False),
+        "paper": Preset(protocol=paper, trajectory=False, warm_start=False),
         "quick": Preset(
             protocol=quick, searcher="mixture", dedupe="scale", contest=QUICK_CONTEST, refine=True
         ),
