@@ -11,10 +11,9 @@ import torch
 import optsmith
 from optsmith import Task, TaskError
 from optsmith._duration import parse_duration
-from optsmith.study._cost import survivors, tuning_runs, work_of
 from optsmith.study._pace import RunTime, Speed, measure_speed, plain_share, step_ratio
 from optsmith.study._plan import make_plan
-from optsmith.task import Contest, presets_for
+from optsmith.task import presets_for
 from optsmith.training import Stacking, choose_stacking
 from tasks_for_tests import bowl, line
 
@@ -184,61 +183,6 @@ def test_without_opponents_there_is_nothing_to_race():
     assert plan.opponents == 0
     assert plan.expected["opponents"] == 0
     assert plan.settings.contest.race == ()
-
-
-# --- cost -----------------------------------------------------------------------------------------
-
-
-def test_numbers_fall_as_the_race_gets_longer():
-    assert survivors(40, Contest(race=(0.1, 0.3), finalists=5)) == (40, 14, 10)
-    assert survivors(6, Contest(race=(0.1, 0.3), finalists=5)) == (6, 6, 6)
-    assert survivors(40, Contest(race=(0.1,))) == (40, 40)
-
-
-def test_the_work_of_a_study_in_full_runs():
-    contest = Contest(
-        race=(0.1,), finalists=2, looks=(8, 16), horizons=(0.5, 0.9), checks=True, selection_seeds=1
-    )
-    preset = replace(presets_for(1000)["quick"], contest=contest, budget=10, proposals=3)
-    preset = replace(
-        preset, protocol=preset.protocol.replace(proxy_steps=300, steps=300, score_seeds=2)
-    )
-    runs = {
-        phase: sum(work.trained for work in every) / 1000
-        for phase, every in work_of(preset, 20).items()
-    }
-    assert runs == {
-        "opponents": pytest.approx(20 * 4.75 * 0.1 + 4 * (10.75 + 2) * 0.3),
-        "search": pytest.approx(10 * 1.4 * (10.75 + 2) * 0.3),
-        "refinement": pytest.approx(16 * 6),
-        "tuning": pytest.approx(5 * 8),
-        "report": pytest.approx(5 * 8 + 0.5 * 2 * 8),
-        "speed-up": pytest.approx(1.4 * 8),
-        "checks": pytest.approx(6 * 8),
-        "equal tuning": 0,
-    }
-
-
-def test_the_work_of_a_search_with_rungs():
-    preset = replace(presets_for(1000)["paper"], budget=30, options={"rungs": "0.1,0.3,1"})
-    works = work_of(preset, 0)["search"]
-    assert [w.evaluations for w in works[::2]] == pytest.approx([42, 10, 3])
-    assert [w.steps for w in works[::2]] == [10, 30, 100]
-
-
-def test_without_looks_one_final_evaluation_tunes_and_reports():
-    preset = presets_for(1000)["paper"]
-    work = work_of(preset, 18)
-    assert work["opponents"] == work["tuning"] == ()
-    tuned, scored = work["report"]
-    assert (tuned.evaluations, tuned.runs, tuned.steps) == (23, 10, 100)
-    assert (scored.evaluations, scored.runs, scored.steps) == (23, 4, 1000)
-
-
-def test_a_halved_grid_is_cheaper_than_a_whole_one():
-    grid = presets_for(1000)["paper"].protocol
-    assert tuning_runs(grid) == 10
-    assert tuning_runs(grid.replace(lr_search="halving")) == 5
 
 
 # --- speed ----------------------------------------------------------------------------------------

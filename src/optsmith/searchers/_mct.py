@@ -86,6 +86,12 @@ class MonteCarloTree(Searcher):
         """Number of evaluations counted in the budget."""
         return self._spent
 
+    @property
+    def done(self) -> float:
+        """Levels that are complete; a level may end because its draws or evaluations are used."""
+        share = max(self._counted / self._per_level, self._told / self.options.draws)
+        return 1.0 if self._over else (self._level + share) / self.options.levels
+
     def ask(self, n: int) -> list[Candidate]:
         """Return the next draws of this level."""
         if self._over:

@@ -57,6 +57,7 @@ class RandomSearch(Searcher):
             deque()
         )  # candidates of this rung that have not been asked for
         self._drawing = True
+        self._started = 0  # candidates that were promoted to this rung
 
     @property
     def need(self) -> int:
@@ -69,6 +70,16 @@ class RandomSearch(Searcher):
     def spent(self) -> int:
         """Number of evaluations of the first rung counted in the budget."""
         return self._counted
+
+    @property
+    def done(self) -> float:
+        """Rungs that are complete; the first may end because its draws are used."""
+        if self._drawing:
+            told = self._asked - self._outstanding
+            share: float = max(self._counted / self.budget, told / self.options.draws)
+        else:
+            share = 1 - self.need / max(1, self._started)
+        return (self._rungs.rung + share) / len(self._rungs.fidelities)
 
     def ask(self, n: int) -> list[Candidate]:
         """Return the next draws or promoted candidates."""
@@ -114,6 +125,7 @@ class RandomSearch(Searcher):
         ended = self._rungs.phase
         self._promoted.extend(self._rungs.promote())
         self._drawing, self._outstanding = False, 0
+        self._started = len(self._promoted)
         self.log.append(f"{ended}: {len(self._promoted)} promoted to {self._rungs.phase}")
 
     def describe(self) -> str:

@@ -17,7 +17,7 @@ from optsmith.study._plan import make_plan
 from optsmith.study._preflight import Preflight, knows_roles, preflight
 from optsmith.study._prepare import Prepared
 from optsmith.study._settings import Settings, space_hash
-from optsmith.study._stop import Reason
+from optsmith.study._stop import Moment, Reason
 from optsmith.study._study import Study
 from optsmith.task import Preset
 from optsmith.training import Stacking
@@ -47,7 +47,7 @@ class Begun:
     untrained: float
     start: float
     outcomes: Sequence[Reason] = ()
-    moment: Sequence[Reason] = ()
+    moment: Sequence[Moment] = ()
 
     @property
     def terms(self) -> Preset:
