@@ -11,8 +11,11 @@ import torch
 import optsmith
 from optsmith import Task, TaskError
 from optsmith._duration import parse_duration
+from optsmith.execution import InProcess
+from optsmith.study._cost import work_of
 from optsmith.study._pace import RunTime, Speed, measure_speed, plain_share, step_ratio
 from optsmith.study._plan import make_plan
+from optsmith.study._timing import Timing
 from optsmith.task import presets_for
 from optsmith.training import Stacking, choose_stacking
 from tasks_for_tests import bowl, line
@@ -267,3 +270,36 @@ def test_a_time_that_is_too_short_leaves_nothing_behind(tmp_path):
     with pytest.raises(TaskError, match="too short for a claim"):
         optsmith.search(bowl(), storage=tmp_path, max_time="1s", workers=0, progress=False)
     assert not list(tmp_path.iterdir())
+
+
+class Late(InProcess):
+    """An executor whose workers do not start in time."""
+
+    workers = 2
+
+    def warm_up(self, function, timeout=None):
+        self.waited = timeout
+        return timeout is None
+
+
+def test_workers_that_do_not_start_in_time_are_not_waited_for(tmp_path):
+    executor = Late()
+    with pytest.raises(TaskError, match="20 s are too short: 2 worker processes did not start"):
+        optsmith.search(bowl(), storage=tmp_path, max_time="20s", executor=executor, progress=False)
+    assert executor.waited == pytest.approx(8)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_stack_with_few_copies_costs_more_per_run():
+    found = RunTime(1e-3, run=2.0, loop=8e-3)
+    assert found.seconds(1000, copies=1) == pytest.approx(11)
+    assert found.seconds(1000, copies=8) == pytest.approx(4)
+    small = Speed(RunTime(9e-3), RunTime(1e-3, loop=8e-3))
+    timing = Timing(small, small, 2, 0.0)
+    preset = presets_for(1000)["quick"]
+    phases = timing.phases(preset, 18)
+    # Eighteen runs side by side, and two.
+    per_step = {
+        p: phases[p] / sum(w.trained for w in work_of(preset, 18)[p]) for p in phases if phases[p]
+    }
+    assert per_step["refinement"] > 2 * per_step["report"]

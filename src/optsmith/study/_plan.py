@@ -18,8 +18,8 @@ from optsmith.task import Preset
 AIM = 0.85
 """Share of the time that a plan uses; the rest is for runs that take longer than measured."""
 
-START = 5.0
-"""Seconds until workers have started."""
+START = 1.0
+"""Seconds until the first job is under way."""
 
 COMPARISON = 0.5
 """Share of the time for opponents and comparison, unless the least of them needs more."""
