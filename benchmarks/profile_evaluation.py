@@ -20,7 +20,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from lr_search import draw
 from optsmith.evaluation import evaluate_recipes
-from optsmith.study._search import SIDE_BY_SIDE
+from optsmith.study import SIDE_BY_SIDE
 from optsmith.task import find_task
 from optsmith.training.stacked._row_programs import _square_root
 from report import header

@@ -75,7 +75,7 @@ def search(task: Task, executor: Executor, group: int, budget: int) -> tuple[flo
     screen = Screen(trajectory=None)
     with TemporaryDirectory() as folder, Store.open(folder, "speed") as store:
         clock = Clock(store, time.monotonic())
-        forecast = Forecast(task.preset("paper"), 0, executor.workers)
+        forecast = Forecast(task.preset("paper"), (), executor.workers)
         recorder = Recorder(store, searcher, Tally(task.objective), Observer(), clock, forecast)
         guard = Guard(task.name)
         start = time.perf_counter()

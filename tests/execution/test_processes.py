@@ -299,7 +299,7 @@ def supervisor(monkeypatch):
     monkeypatch.setattr(_supervisor, "Remote", Dying)
     monkeypatch.setattr(Dying, "started", 0)
     monkeypatch.setattr(Dying, "limits", [])
-    return _supervisor.Supervisor(b"setup", 7.0)
+    return _supervisor.Supervisor(lambda: b"setup", 7.0)
 
 
 def test_the_time_limit_does_not_include_the_start_of_a_worker(supervisor):
@@ -359,6 +359,30 @@ def test_an_executor_is_started_once_before_its_first_job(make):
         with pytest.raises(RuntimeError, match="was already started"):
             executor.start(call, None)
         assert executor.wait() == []
+
+
+@pytest.mark.parametrize("make", [InProcess, lambda: Processes(workers=2)])
+def test_workers_can_be_started_before_there_are_jobs(make):
+    with make() as executor:
+        assert executor.warm_up(os.getpid)
+        remotes = [s._remote for s, _ in getattr(executor, "_supervisors", ())]
+        executor.start(call, None)
+        assert one(executor, worker_jobs.identity, 3) == 3
+        assert [s._remote for s, _ in getattr(executor, "_supervisors", ())] == remotes
+
+
+def test_it_is_not_waited_for_workers_longer_than_asked():
+    with Processes(workers=1) as pool:
+        assert not pool.warm_up(os.getpid, timeout=0.0)
+
+
+def test_a_worker_that_cannot_warm_up_says_why():
+    with Processes(workers=1) as pool:
+        pool.warm_up(worker_jobs.raise_at_once)
+        pool.start(call, None)
+        pool.submit(0, (worker_jobs.pid,))
+        with pytest.raises(OptsmithError, match="a worker process cannot start: ValueError: cold"):
+            pool.wait()
 
 
 def test_every_worker_is_prepared_before_its_first_job_and_this_process_is_not(tmp_path):

@@ -59,6 +59,10 @@ def raise_error(context, error):
     raise error
 
 
+def raise_at_once():
+    raise ValueError("cold")
+
+
 def sleep(context, seconds, log=None):
     if log is not None:
         Path(log).write_text(str(os.getpid()))

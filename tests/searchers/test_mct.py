@@ -130,12 +130,26 @@ def test_a_level_ends_at_its_most_draws():
     assert [d.ended for d in searcher.decisions] == ["9 draws"] * 2
 
 
+def test_it_knows_how_far_it_is_even_if_the_draws_of_a_level_run_out():
+    searcher = tree(SMALL, budget=4, levels=2, draws=8)
+    refused, seen = Outcome("refused", reason="always"), [searcher.done]
+    for outcome in [Outcome("accepted", "a", 1.0)] + [refused] * 7 + [refused] * 4:
+        (candidate,) = searcher.ask(1)
+        searcher.tell(candidate, outcome)
+        seen.append(searcher.done)
+    assert (seen[0], seen[1], seen[4]) == (0, 0.25, 0.25)  # one of two is accepted
+    assert seen[6] == 6 / 8 / 2  # most draws are used
+    assert seen[8] == 0.5
+    assert seen[12] == 0.75
+
+
 def test_a_search_ends_at_its_most_evaluations():
     searcher = tree(SMALL, budget=4, levels=2)
     told = drive(searcher, lambda c: Outcome("failed", c.id))
     assert len(told) == 14  # 3.5 for each of the budget
     assert [d.ended for d in searcher.decisions] == ["no evaluations left"]
     assert searcher.need == 0
+    assert searcher.done == 1
 
 
 def test_draws_are_the_candidate_s_own():

@@ -76,6 +76,16 @@ def test_rungs_promote_the_best_to_longer_runs():
     ]
 
 
+def test_it_knows_how_far_it_is():
+    searcher, seen = make(2, rungs="0.5,1", draws=10), []
+    for _ in range(6):
+        (candidate,) = searcher.ask(1)
+        kind = "refused" if candidate.id in ("0:0", "0:1", "0:2") else "accepted"
+        searcher.tell(candidate, Outcome(kind, candidate.id, 1.0))
+        seen.append(searcher.done)
+    assert seen == [0.05, 0.1, 0.15, 0.25, 0.5, 1.0]
+
+
 def test_what_is_not_accepted_is_not_promoted():
     def outcome(candidate):
         index = int(candidate.id.partition(":")[2])

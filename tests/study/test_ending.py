@@ -7,7 +7,7 @@ import pytest
 from optsmith import Evaluation, Objective, Rule, Status, StudyError
 from optsmith.searchers import Candidate, Outcome
 from optsmith.study import Tally
-from optsmith.study._ending import Patience, SmallerBudget, finish_requested
+from optsmith.study._ending import Patience, SmallerBudget, TimeIsUp, finish_requested
 
 RULE = Rule.parse("g")
 
@@ -68,4 +68,15 @@ def test_a_smaller_budget_ends_the_search_when_it_is_accepted():
 
 
 def test_a_study_can_be_finished_at_any_time():
-    assert finish_requested(Tally(Objective()))
+    assert finish_requested([])
+
+
+def test_a_search_starts_nothing_that_would_take_longer_than_its_time():
+    now = [5.0]
+    ends = TimeIsUp(lambda: now[0], 10.0, lambda jobs: 1.0 * sum(jobs))
+    assert ends([4]) == ""
+    assert ends([8]) == "its share of the time is used"
+    now[0] = 9.0
+    assert ends([]) == ""  # what runs is waited for
+    now[0] = 11.0
+    assert ends([])

@@ -60,6 +60,15 @@ class Executor(ABC):
     workers: int
     time_limit: float | None = None
 
+    def warm_up(self, function: Callable[[], object], timeout: float | None = None) -> bool:
+        """Start workers before there are jobs for them; return whether all are ready.
+
+        Args:
+            function: Called in every worker process: imports what its jobs will need.
+            timeout: Seconds to wait; None waits until they are ready.
+        """
+        return True
+
     @abstractmethod
     def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
         """Set the function and context of all jobs; called once, before the first `submit`.

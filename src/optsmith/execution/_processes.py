@@ -6,7 +6,8 @@ import atexit
 import os
 import signal
 import threading
-from collections.abc import Hashable
+import time
+from collections.abc import Callable, Hashable
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -24,7 +25,7 @@ class Processes(Executor):
     main guard, and functions defined in notebooks work. It has the `sys.path`, working directory
     and torch settings of this process; seeding is left to the function. The context is sent to each
     worker once, with large tensors and arrays as files that all workers map. Workers are started
-    when there are jobs for them, and end with this process, even if it is killed.
+    when there are jobs for them, or by `warm_up`, and end with this process, even if it is killed.
 
     A job that exceeds the time limit is stopped together with its worker. A worker that dies is
     replaced, and its job is retried once.
@@ -52,11 +53,24 @@ class Processes(Executor):
         self._jobs: SimpleQueue[tuple[Hashable, bytes] | None] = SimpleQueue()
         self._results: SimpleQueue[tuple[Hashable, Any] | Exception] = SimpleQueue()
         self._supervisors: list[tuple[Supervisor, threading.Thread]] = []
+        self._warm: list[threading.Event] = []
         self._outstanding = 0
         self._failure: Exception | None = None
         self._closed = False
         self._owner = os.getpid()
         atexit.register(self.close)
+
+    def warm_up(self, function: Callable[[], object], timeout: float | None = None) -> bool:
+        from optsmith.execution._serialization import pack
+
+        self._check()
+        packed = pack(function)
+        while len(self._supervisors) < self.workers:
+            self._add_supervisor(packed)
+        end = None if timeout is None else time.monotonic() + timeout
+        for event in self._warm:
+            event.wait(None if end is None else max(0.0, end - time.monotonic()))
+        return all(event.is_set() for event in self._warm)
 
     def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
         self._check()
@@ -79,7 +93,7 @@ class Processes(Executor):
         self._jobs.put((key, packed))
         self._outstanding += 1
         if len(self._supervisors) < min(self.workers, self._outstanding):
-            self._add_supervisor(self._setup)
+            self._add_supervisor()
 
     def wait(self, timeout: float | None = None) -> list[tuple[Hashable, Any]]:
         self._check()
@@ -135,22 +149,32 @@ class Processes(Executor):
                 f" ({one_line(error)}); use 0 workers"
             ) from error
 
-    def _add_supervisor(self, setup: bytes) -> None:
-        supervisor = Supervisor(setup, self.time_limit)
+    def _add_supervisor(self, function: bytes | None = None) -> None:
+        supervisor, warm = Supervisor(self._packed_setup, self.time_limit), threading.Event()
         # Daemon threads, because at exit Python joins other threads before it calls `close`.
-        thread = threading.Thread(target=self._serve, args=(supervisor,), daemon=True)
+        args = (supervisor, function, warm)
+        thread = threading.Thread(target=self._serve, args=args, daemon=True)
         self._supervisors.append((supervisor, thread))
+        self._warm.append(warm)
         thread.start()
 
-    def _serve(self, supervisor: Supervisor) -> None:
+    def _packed_setup(self) -> bytes:
+        assert self._setup is not None  # noqa: S101 - it is packed before the first job
+        return self._setup
+
+    def _serve(self, supervisor: Supervisor, function: bytes | None, warm: threading.Event) -> None:
         """Run jobs in a thread, so that workers continue while the main thread is busy."""
         # Inherited by workers: Ctrl-C cannot stop them before they ignore the signal.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
+            if function is not None:
+                supervisor.warm_up(function)
+            warm.set()
             while (item := self._jobs.get()) is not None:
                 key, job = item
                 self._results.put((key, supervisor.run(job)))
         except Exception as error:
             self._results.put(error)
         finally:
+            warm.set()  # an error is raised by `wait`
             supervisor.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from optsmith._errors import StudyError
@@ -22,15 +23,16 @@ class Supervisor:
     All methods except `stop` must be called by the same thread.
 
     Args:
-        setup: The first message to a worker.
+        setup: Returns the first message to a worker; called when there is a job.
         time_limit: Maximum seconds per job, not counting the start of the worker; None for no
             limit.
     """
 
-    def __init__(self, setup: bytes, time_limit: float | None) -> None:
+    def __init__(self, setup: Callable[[], bytes], time_limit: float | None) -> None:
         self._setup = setup
         self._time_limit = time_limit
         self._remote: Remote | None = None
+        self._is_set_up = False
         self._lock = threading.Lock()
         self._stopped = False
 
@@ -61,22 +63,41 @@ class Supervisor:
         message = f"{first}, twice" if first == second else f"{first}, and its replacement {second}"
         return Lost("died", f"its worker process {message}", seconds)
 
+    def warm_up(self, function: bytes) -> None:
+        """Start the worker, and let it call a function.
+
+        Raises:
+            StudyError: It cannot be started, or the supervisor was stopped.
+        """
+        self._tell(self._start(), function)
+
     def _ready(self) -> Remote:
-        if self._remote is not None and self._remote.alive:
-            return self._remote
+        remote = self._remote
+        if remote is None or not remote.alive:
+            remote = self._start()
+        if not self._is_set_up:
+            self._tell(remote, self._setup())
+            self._is_set_up = True
+        return remote
+
+    def _start(self) -> Remote:
         self.close()  # a worker's death while idle does not count against a job
         with self._lock:
             if self._stopped:
                 raise StudyError("the executor is closed")
             self._remote = remote = Remote()
+        self._is_set_up = False
+        return remote
+
+    def _tell(self, remote: Remote, message: bytes) -> None:
+        """Send a message that is not a job; the answer is None, or why the worker cannot start."""
         try:
-            reason = pickle.loads(remote.ask(self._setup))  # noqa: S301 (from our own worker)
+            reason = pickle.loads(remote.ask(message))  # noqa: S301 (from our own worker)
         except DiedError as error:
             printed = remote.last_output
             reason = f"it {error}" + (f' after printing "{printed}"' if printed else "")
         if reason is not None:
             raise StudyError(f"a worker process cannot start: {reason}")
-        return remote
 
     def stop(self) -> None:
         """Stop the running job and start no other; may be called by any thread."""

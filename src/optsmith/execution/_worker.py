@@ -1,8 +1,8 @@
 """The main program of a worker process, which reads jobs from a socket and writes results to it.
 
 The first message contains torch's settings, the function, its context and the prepare function; the
-answer is None, or why the worker cannot start. Every other message is a job; the answer is its
-result or a `Lost`.
+answer is None, or why the worker cannot start. Before it there may be functions, which are called
+while the rest is not known yet. Every other message is a job; the answer is its result or a `Lost`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def _serve(connection: Connection[Any, Any], messages: SimpleQueue[bytes]) -> No
         from optsmith.execution._torch import apply_settings
 
         torch.set_num_threads(1)
-        settings, packed = unpack(messages.get())
+        while callable(first := unpack(messages.get())):
+            first()
+            connection.send_bytes(pack(None))
+        settings, packed = first
         apply_settings(settings)
         function, context, prepare = unpack(packed)
         if prepare is not None:

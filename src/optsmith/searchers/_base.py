@@ -193,6 +193,11 @@ class Searcher(ABC):
         """Used part of the budget; None for the number of accepted candidates."""
         return None
 
+    @property
+    def done(self) -> float | None:
+        """Fraction of the search that is over, to forecast its end; None: that of the budget."""
+        return None
+
     def describe(self) -> str:
         """Return the current state in one line, for the progress display."""
         return ""

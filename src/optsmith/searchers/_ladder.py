@@ -32,6 +32,7 @@ class Ladder:
         self._log = log
         self._promoted: deque[Candidate] = deque()  # of this rung, not asked for yet
         self._outstanding = 0
+        self._started = 0  # candidates that were promoted to this rung
 
     @property
     def fidelity(self) -> float:
@@ -52,6 +53,11 @@ class Ladder:
     def is_over(self) -> bool:
         """Whether the last rung is complete."""
         return self.begun and not self.need
+
+    def done(self, drawn: float) -> float:
+        """Return the fraction of the rungs that is complete, given that of the first one."""
+        share = 1 - self.need / max(1, self._started) if self.begun else min(1.0, drawn)
+        return (self._rungs.rung + share) / len(self._rungs.fidelities)
 
     def climb(self) -> None:
         """Leave the first rung; its candidates that have not been told are obsolete."""
@@ -81,4 +87,5 @@ class Ladder:
             return
         ended = self.phase
         self._promoted.extend(self._rungs.promote())
+        self._started = len(self._promoted)
         self._log.append(f"{ended}: {len(self._promoted)} promoted to {self.phase}")

@@ -115,6 +115,12 @@ class MonteCarloTree(Searcher):
         """Number of evaluations counted in the budget."""
         return self._spent
 
+    @property
+    def done(self) -> float:
+        """Levels that are complete; a level may end because its draws or evaluations are used."""
+        share = max(self._counted / self._per_level, self._told / self.options.draws)
+        return self._ladder.done((self._level + share) / self.options.levels)
+
     def ask(self, n: int) -> list[Candidate]:
         """Return the next known rules, draws of this level or promoted candidates."""
         if self._ladder.begun:

@@ -109,7 +109,9 @@ class Mixture(Searcher):
         tuning = max(1, round(EXPLORE * full))
         longer = protocol.replace(proxy_steps=tuning, steps=full, score_seeds=2)
         budget = round(MORE_CANDIDATES * preset.budget)
-        return replace(preset, protocol=longer, budget=budget, space="modern", fixed_lr=True)
+        return replace(
+            preset, protocol=longer, budget=budget, proposals=1, space="modern", fixed_lr=True
+        )
 
     def begin(self, starts: Sequence[Start]) -> None:
         """Receive known rules; those without a score are ranked by short runs first."""

@@ -74,6 +74,13 @@ class RandomSearch(Searcher):
         """Number of evaluations of the first rung counted in the budget."""
         return self._counted
 
+    @property
+    def done(self) -> float:
+        """Fraction of the rungs; the first may end because its draws are used."""
+        told = self._asked - self._outstanding
+        share = max(self._counted / self.budget, told / self.options.draws)
+        return self._ladder.done(share)
+
     def ask(self, n: int) -> list[Candidate]:
         """Return the next known rules, draws or promoted candidates."""
         if self._ladder.begun:

@@ -98,6 +98,12 @@ class UctSearch(Searcher):
         """Number of evaluations of the first rung counted in the budget."""
         return self._counted
 
+    @property
+    def done(self) -> float:
+        """Fraction of the rungs; the first may end because its draws are used."""
+        share = max(self._counted / self.budget, self._told / self.options.draws)
+        return self._ladder.done(share)
+
     # --- ask -------------------------------------------------------------------------------------
 
     def ask(self, n: int) -> list[Candidate]:

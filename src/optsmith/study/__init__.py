@@ -10,7 +10,6 @@ from optsmith.study._guard import Guard
 from optsmith.study._known import is_known, known_name, without_known
 from optsmith.study._ledger import Entry, Ledger
 from optsmith.study._observer import Observer
-from optsmith.study._phases import SIDE_BY_SIDE
 from optsmith.study._prepare import default_searcher
 from optsmith.study._recorder import Recorder
 from optsmith.study._runner import Runner
@@ -19,6 +18,7 @@ from optsmith.study._settings import Settings, flat
 from optsmith.study._study import Study
 from optsmith.study._study import row as study_row
 from optsmith.study._tally import Tally
+from optsmith.study._work import SIDE_BY_SIDE
 
 __all__ = [
     "FINAL",

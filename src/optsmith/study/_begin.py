@@ -6,10 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from optsmith._errors import StudyError
+from optsmith._duration import show_duration
+from optsmith._errors import StudyError, TaskError
+from optsmith.execution import Executor
 from optsmith.rules import BY_ROLE
 from optsmith.storage import SCHEMA_KEY, Store
 from optsmith.study._attributes import ABOUT, SETTINGS, About
+from optsmith.study._context import import_all
 from optsmith.study._ending import Patience, SmallerBudget, finish_requested
 from optsmith.study._identity import check_signal, stacking_of
 from optsmith.study._pace import measure_speed, plain_share, step_ratio, time_to_measure
@@ -17,7 +20,7 @@ from optsmith.study._plan import make_plan
 from optsmith.study._preflight import Preflight, knows_roles, preflight
 from optsmith.study._prepare import Prepared
 from optsmith.study._settings import Settings, space_hash
-from optsmith.study._stop import Reason
+from optsmith.study._stop import Moment, Reason
 from optsmith.study._study import Study
 from optsmith.task import Preset
 from optsmith.training import Stacking
@@ -47,7 +50,7 @@ class Begun:
     untrained: float
     start: float
     outcomes: Sequence[Reason] = ()
-    moment: Sequence[Reason] = ()
+    moment: Sequence[Moment] = ()
 
     @property
     def terms(self) -> Preset:
@@ -68,6 +71,9 @@ class Checked:
     task: Preflight
     trained: Preflight
 
+
+MOST_STARTING = 0.4
+"""Share of the time within which workers must start."""
 
 WITHOUT_ROLES = (
     "run.optimizer is given bare parameters, so hidden matrices cannot be told from the rest:"
@@ -114,7 +120,7 @@ def begin(
     store: Store,
     prepared: Prepared,
     checked: Checked,
-    workers: int,
+    executor: Executor,
     finish: bool,
     start: float,
     planned: Settings | None = None,
@@ -125,7 +131,7 @@ def begin(
         store: The store.
         prepared: The search that was asked for.
         checked: The checks of its task.
-        workers: Number of workers.
+        executor: Runs the evaluations.
         finish: Whether to end the search of an existing study now.
         start: Time at which the session started.
         planned: Settings of a new study with its plan; None: it is made here.
@@ -161,7 +167,7 @@ def begin(
         if finish:
             raise StudyError(f"the study {store.name} has no search that could be finished")
         stacking = stacking_of(task, settings.device, settings.stack)
-        settings = planned or plan_settings(prepared, workers, start)
+        settings = planned or plan_settings(prepared, executor, start)
         about = About.of(task, first_signal, stacking, checked.trained.untrained)
         store.set_attr(ABOUT, about.to_json())
     if settings.patience is not None:
@@ -181,12 +187,15 @@ def begin(
     )
 
 
-def plan_settings(prepared: Prepared, workers: int, start: float) -> Settings:
+def plan_settings(prepared: Prepared, executor: Executor, start: float) -> Settings:
     """Return the settings of the plan for a limited time; without a limit, as they are.
+
+    Workers are waited for, so that they do not disturb the measurement, and the time that they need
+    to start on a busy machine is known.
 
     Args:
         prepared: The search that was asked for.
-        workers: Number of workers.
+        executor: Runs the evaluations.
         start: Time at which the session started.
 
     Raises:
@@ -195,6 +204,13 @@ def plan_settings(prepared: Prepared, workers: int, start: float) -> Settings:
     settings = prepared.settings
     if settings.max_time is None:
         return settings
+    if not executor.warm_up(import_all, timeout=MOST_STARTING * settings.max_time):
+        raise TaskError(
+            f"{show_duration(settings.max_time)} are too short: {executor.workers} worker"
+            f" process{'es' * (executor.workers != 1)} did not start within"
+            f" {MOST_STARTING:.0%} of it; give more time, fewer --workers, or try again when the"
+            " machine is less busy".replace("%", " %")
+        )
     task, proxy, device = prepared.task, prepared.proxy, settings.device
     stacking = stacking_of(task, device, settings.stack)
     most = time_to_measure(settings.max_time)
@@ -209,7 +225,7 @@ def plan_settings(prepared: Prepared, workers: int, start: float) -> Settings:
         settings.max_time,
         speed,
         len(settings.opponents),
-        workers,
+        executor.workers,
         prepared.label,
         spent=time.monotonic() - start,
         plain_share=plain_share(settings.opponents),

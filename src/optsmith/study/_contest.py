@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from optsmith.evaluation import Claim, Evaluation, Status, compare_evaluations
 from optsmith.study._context import REPORT, SELECTION
-from optsmith.study._cost import AROUND
 from optsmith.study._evidence import Evidence
 from optsmith.study._ledger import Entry
 from optsmith.study._race import Finalist
 from optsmith.study._rows import longer, merged
+from optsmith.study._stages import looks_of
 from optsmith.study._timed_ledger import REPORTING, TUNING, TimedLedger
 from optsmith.task import Metric, Objective, Preset
 
@@ -28,11 +28,6 @@ class Result:
 
     rows: tuple[Evaluation, ...]
     claim: Claim | None
-
-
-def looks_of(terms: Preset) -> tuple[int, ...]:
-    """Return the numbers of report seeds at which the comparison is looked at."""
-    return terms.contest.looks or (terms.protocol.final_seeds,)
 
 
 class Comparing:
@@ -60,17 +55,14 @@ class Comparing:
         self.looks = looks_of(terms)
         self._evidence = Evidence(ledger, terms, objective, metrics)
 
-    def run(
-        self, rules: Sequence[Finalist], opponents: Sequence[Finalist], workers: int = 1
-    ) -> Result:
+    def run(self, rules: Sequence[Finalist], opponents: Sequence[Finalist]) -> Result:
         """Compare rules with opponents.
 
         Args:
             rules: The rules, best first.
             opponents: The opponents, best first.
-            workers: Number of workers, for an estimate of the time.
         """
-        rules, opponents = self._in_time(rules, opponents, max(1, workers))
+        rules, opponents = self._in_time(rules, opponents)
         recipes = [*rules, *opponents]
         tuned = self._tune(recipes)
         rows = self._report(tuned)
@@ -86,34 +78,35 @@ class Comparing:
         return Result(tuple(by_recipe.values()), claim)
 
     def _in_time(
-        self, rules: Sequence[Finalist], opponents: Sequence[Finalist], workers: int
+        self, rules: Sequence[Finalist], opponents: Sequence[Finalist]
     ) -> tuple[Sequence[Finalist], Sequence[Finalist]]:
         """Return as many of both as there is time for, at least one of each; decided once."""
         if self.ledger.until is None:
             return rules, opponents
 
         def counts() -> list[int]:
-            left = self.ledger.seconds_left() * workers
+            left = self.ledger.seconds_left()
             kept = [len(rules), len(opponents)]
-            while (
-                max(kept) > 1 and self._seconds([*rules[: kept[0]], *opponents[: kept[1]]]) > left
-            ):
+            while max(kept) > 1 and self._seconds(rules[: kept[0]], opponents[: kept[1]]) > left:
                 kept[kept.index(max(kept))] -= 1
             return kept
 
         found = self.ledger.clock.decide("finalists", counts)
         return rules[: found[0]], opponents[: found[1]]
 
-    def _seconds(self, finalists: Sequence[Finalist]) -> float:
-        """Return the expected seconds of work to tune and report finalists."""
-        runs = AROUND + self.terms.contest.selection_seeds + self.looks[0]
-        return runs * self.terms.protocol.final_steps * sum(f.step_seconds for f in finalists)
+    def _seconds(self, *finalists: Sequence[Finalist]) -> float:
+        """Return the expected seconds to tune and report finalists."""
+        recipes = [f for every in finalists for f in every]
+        reports = [Entry(REPORT, f.recipe, lr=f.lr or 1.0) for f in recipes]
+        return self.ledger.seconds(self._tuning(recipes)) + self.ledger.seconds(reports)
 
-    def _tune(self, recipes: Sequence[Finalist]) -> list[Evaluation]:
+    def _tuning(self, recipes: Sequence[Finalist]) -> list[Entry]:
         # A fixed grid is the paper's way, and does not need to know where to look.
         auto = self.terms.protocol.lr_search == "auto"
-        entries = [Entry(SELECTION, f.recipe, around=f.lr if auto else None) for f in recipes]
-        return self.ledger.evaluate(TUNING, entries)
+        return [Entry(SELECTION, f.recipe, around=f.lr if auto else None) for f in recipes]
+
+    def _tune(self, recipes: Sequence[Finalist]) -> list[Evaluation]:
+        return self.ledger.evaluate(TUNING, self._tuning(recipes))
 
     @property
     def _tunes_at_full_length(self) -> bool:
@@ -141,7 +134,8 @@ class Comparing:
         """Return the final rows of tuned recipes; one that could not be tuned keeps its status."""
         ready = [e for e in tuned if e.status is Status.OK]
         entries = [Entry(REPORT, e.recipe, lr=e.lr) for e in ready]
-        found = dict(zip((e.recipe for e in ready), self.ledger.report(entries), strict=True))
+        reported = self.ledger.evaluate(REPORTING, entries)
+        found = dict(zip((e.recipe for e in ready), reported, strict=True))
         return [merged(e, found[e.recipe]) if e.recipe in found else e for e in tuned]
 
     def _decide(
@@ -156,7 +150,7 @@ class Comparing:
                 for row in pair
                 for block in range(done // self.looks[0], seeds // self.looks[0])
             ]
-            if more and not self.ledger.allows(f"{seeds} seeds", more, 1.0):
+            if more and not self.ledger.allows(f"{seeds} seeds", more):
                 return rule, opponent, look - 1, "time"
             for entry, found in zip(more, self.ledger.evaluate(REPORTING, more), strict=True):
                 if entry.recipe == rule.recipe:

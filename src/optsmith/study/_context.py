@@ -85,7 +85,11 @@ def prepare(context: Context) -> None:
         if declared["name"] in operators:
             operators.remove(declared["name"])  # a built-in operator that the user has redefined
         operators.register(Operator(**declared))
-    # The first optimizer makes torch import modules for about a second.
+    import_all()
+
+
+def import_all() -> None:
+    """Import what jobs need: the first optimizer makes torch import modules for about a second."""
     build(Baseline("sgd"), [torch.zeros(1, requires_grad=True)], lr=0.0, total_steps=1)
 
 

@@ -1,13 +1,15 @@
-"""Training runs that each phase of a study is expected to need."""
+"""Work that each phase of a study is expected to need."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from optsmith.searchers import Rungs
-from optsmith.task import Contest, Preset, Protocol
+from optsmith.study._context import RACE, REFINE, REPORT, SEARCH, SELECTION
+from optsmith.study._stages import stages_of
+from optsmith.study._work import Runs, Work, runs_of
+from optsmith.task import Contest, Preset, Stage
 
 PHASES = (
     "opponents",
@@ -24,108 +26,77 @@ PHASES = (
 PER_ACCEPTED = 1.4
 """Evaluations per accepted candidate; the others are rejected."""
 
-COARSE = 3.75 + 1
-"""Runs of a halved grid of seven learning rates, and of its usual extensions."""
+REFINED, REFINED_MIXTURE = (3, 2), (8, 3, 3)
+"""Forms of a rule that each comparison of a refinement usually has."""
 
-FINE = 6
-"""Runs that try three learning rates with two seeds."""
+REFINING = 3
+"""Blocks of seeds on which each form is evaluated."""
 
-AROUND = FINE + 1
-"""Runs that tune around a known learning rate, with the usual extensions."""
+EXTRA_BLOCKS = 1
+"""Blocks of seeds after the first look that are expected: usually there are 0, 1 or 3."""
 
-HALVED = 0.5
-"""Share of a grid's runs that is trained if the worse half is stopped twice."""
+IMPROVED, GENERATIONS, SETTINGS = 9, 6, 8
+"""Forms of rules under decays; generations of the best one's constants, and settings in each."""
 
-REFINED, REFINING_RUNS = 16, 6
-"""Forms that a refinement usually compares, and runs for each."""
-
-IMPROVED, TUNED = 9, 48
-"""Forms of the best rules under decays, and settings of the constants of the best of them."""
-
-EXTRA_LOOKS = 0.5
-"""Share of the seeds after the first look that is expected to be needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Evaluations of one kind.
-
-    Attributes:
-        evaluations: Their expected number.
-        runs: Training runs per evaluation.
-        steps: Steps per run.
-        of_rules: Share that evaluates rules; the rest evaluates opponents.
-    """
-
-    evaluations: float
-    runs: float
-    steps: int
-    of_rules: float = 1.0
-
-    @property
-    def trained(self) -> float:
-        """Training steps of all evaluations."""
-        return self.evaluations * self.runs * self.steps
-
-    def share(self, of_rules: bool) -> float:
-        """Return the share that evaluates rules, or opponents."""
-        return self.of_rules if of_rules else 1 - self.of_rules
-
-    def rounds(self, workers: int) -> int:
-        """Return the evaluations that the busiest worker does."""
-        return math.ceil(self.evaluations / workers)
+GENERATION = 16
+"""Candidates that are tuned together, if only constants are."""
 
 
 def work_of(settings: Preset, opponents: int) -> Mapping[str, tuple[Work, ...]]:
-    """Return the work of each phase of a study, one kind after the other.
+    """Return the work of each phase of a study: evaluations that are started together, in order.
 
     Args:
-        settings: Settings of the search.
+        settings: Settings of the search; a relative threshold need not be resolved.
         opponents: Number of opponents at the start of the race.
     """
-    protocol, contest = settings.protocol, settings.contest
+    contest, stages = settings.contest, stages_of(settings)
     finalists = min(opponents, contest.finalists or opponents) if contest.race else opponents
     compared = finalists + settings.proposals
     rules = settings.proposals / compared
-    full = protocol.final_steps
     found: dict[str, tuple[Work, ...]] = dict.fromkeys(PHASES, ())
-    found["search"] = _search(settings)
-    if settings.refine:
-        improved = () if settings.fixed_lr else _improvement(contest, full)
-        found["refinement"] = (*improved, Work(REFINED, REFINING_RUNS, full))
     found["opponents"] = _race(settings, opponents)
-    if not contest.looks:  # one final evaluation tunes the learning rate and reports
-        tune = protocol.tune_steps or protocol.proxy_steps
-        found["report"] = (
-            Work(compared, tuning_runs(protocol), tune, rules),
-            Work(compared, protocol.final_seeds, full, rules),
-        )
-        return found
-    if settings.equally_tuned:
-        found["equal tuning"] = tuple(replace(w, of_rules=0.0) for w in found["search"])
-    first = contest.looks[0]
-    found["tuning"] = (Work(compared, AROUND + contest.selection_seeds, full, rules),)
-    more = EXTRA_LOOKS * (contest.looks[-1] - first)
-    found["report"] = (Work(compared, first, full, rules), Work(2, more, full, 0.5))
-    if horizons := contest.horizons:
-        mean = sum(horizons) / len(horizons)
-        found["speed-up"] = (Work(len(horizons), first, round(mean * full)),)
-    if contest.checks:  # the rule at two learning rates; rule and opponent at twice the length
-        found["checks"] = (Work(4, first, round(1.5 * full), 0.75),)
+    found["search"] = _search(settings, stages[SEARCH])
+    if settings.refine:
+        forms = REFINED_MIXTURE if settings.fixed_lr else REFINED
+        each = runs_of(stages[REFINE], lr=1.0)
+        improved = () if settings.fixed_lr else _improvement(stages[SELECTION], stages[REFINE])
+        shorter = (Work(REFINING * n, each, alike=n) for n in forms)
+        found["refinement"] = (*improved, *shorter)
+    found["tuning"] = _tuning(settings, compared, rules, stages[SELECTION])
+    found["report"] = _reports(contest, compared, rules, stages[REPORT])
+    if contest.horizons:
+        every = [runs_of(stages[REPORT], share, lr=1.0) for share in contest.horizons]
+        middle = every[len(every) // 2]
+        found["speed-up"] = (Work(len(every), middle, alike=1),)
+    if contest.checks and contest.looks:
+        # The rule at two learning rates; rule and opponent at twice the length.
+        found["checks"] = (Work(4, runs_of(stages[REPORT], 1.5, lr=1.0), 0.75, alike=2),)
+    if settings.equally_tuned and contest.looks:
+        found["equal tuning"] = equal_tuning(settings)
     return found
 
 
-def _improvement(contest: Contest, full: int) -> tuple[Work, ...]:
+def _improvement(selection: Stage, refine: Stage) -> tuple[Work, ...]:
     """Return the work for rules without tuned constants: decays in front, then their numbers."""
-    tuned = AROUND + contest.selection_seeds
-    return Work(IMPROVED, tuned, full), Work(TUNED, 2, full), Work(1, tuned, full)
+    tuned = runs_of(selection, around=1.0)
+    generations = (Work(SETTINGS, runs_of(refine, lr=1.0)),) * GENERATIONS
+    return Work(IMPROVED, tuned), *generations, Work(1, tuned)
 
 
-def tuning_runs(protocol: Protocol) -> float:
-    """Return the runs that tune one learning rate without a guess."""
-    if protocol.lr_search == "auto":
-        return COARSE + FINE
-    return len(protocol.lrs) * (HALVED if protocol.lr_search == "halving" else 1.0)
+def equal_tuning(settings: Preset, trained: float | None = None) -> tuple[Work, ...]:
+    """Return the work of tuning all constants of an opponent.
+
+    Args:
+        settings: Settings of the search.
+        trained: Training steps that the search took; None: those that it is expected to take.
+    """
+    stages = stages_of(settings)
+    if trained is None:
+        trained = sum(work.trained for work in _search(settings, stages[SEARCH]))
+    generation = Work(GENERATION, runs_of(stages[SEARCH], lr=1.0), of_rules=1.0)
+    count = max(1, round(trained / generation.trained))
+    last = (runs_of(stages[SELECTION], around=1.0), runs_of(stages[REPORT], lr=1.0))
+    return (*(generation,) * count, *(Work(1, runs) for runs in last))
 
 
 def survivors(opponents: int, contest: Contest) -> tuple[int, ...]:
@@ -141,39 +112,50 @@ def survivors(opponents: int, contest: Contest) -> tuple[int, ...]:
 
 
 def _race(settings: Preset, opponents: int) -> tuple[Work, ...]:
-    protocol, contest = settings.protocol, settings.contest
+    contest, stages = settings.contest, stages_of(settings)
     if not contest.race or not opponents:
         return ()
     *started, left = survivors(opponents, contest)
-    runs = (COARSE, *(AROUND,) * (len(started) - 1))
-    races = (
-        Work(count, per, max(1, round(fidelity * protocol.final_steps)), 0.0)
-        for count, per, fidelity in zip(started, runs, contest.race, strict=True)
-    )
-    return (*races, *_candidates(protocol, left, 1.0, 0.0))
+    races = [
+        Work(count, runs_of(stages[RACE], fidelity, around=1.0 if i else None), 0.0)
+        for i, (count, fidelity) in enumerate(zip(started, contest.race, strict=True))
+    ]
+    return (*races, Work(left, runs_of(stages[SEARCH]), 0.0))
 
 
-def _search(settings: Preset) -> tuple[Work, ...]:
+def _search(settings: Preset, stage: Stage) -> tuple[Work, ...]:
     if settings.fixed_lr:
-        protocol = settings.protocol
-        return (Work(settings.budget, protocol.score_seeds, protocol.steps),)
+        return (Work(settings.budget, runs_of(stage, lr=1.0)),)
     found: list[Work] = []
     for fidelity, share in rungs_of(settings):
         wasted = PER_ACCEPTED if not found else 1.0  # what is promoted has been accepted
-        count = settings.budget * share * wasted
-        found += _candidates(settings.protocol, count, fidelity, 1.0)
+        found.append(Work(settings.budget * share * wasted, runs_of(stage, fidelity)))
     return tuple(found)
 
 
-def _candidates(
-    protocol: Protocol, count: float, fidelity: float, of_rules: float
-) -> tuple[Work, ...]:
-    """Return the work of candidates of the search: they are tuned, then scored."""
-    tune, score = protocol.proxy_steps * fidelity, protocol.steps * fidelity
-    return (
-        Work(count, tuning_runs(protocol), max(1, round(tune)), of_rules),
-        Work(count, protocol.score_seeds, max(1, round(score)), of_rules),
+def _tuning(settings: Preset, compared: int, rules: float, stage: Stage) -> tuple[Work, ...]:
+    """Return the work of tuning finalists around learning rates that shorter runs have found.
+
+    Opponents that did not race have none.
+    """
+    around, anew = runs_of(stage, around=1.0), runs_of(stage)
+    if settings.contest.race or around == anew:
+        return (Work(compared, around, rules),)
+    known, unknown = around[0], anew[0]
+    mixed = Runs(
+        rules * known.count + (1 - rules) * unknown.count,
+        known.steps,
+        rules * known.sets + (1 - rules) * unknown.sets,
     )
+    return (Work(compared, (mixed, *around[1:]), rules),)
+
+
+def _reports(contest: Contest, compared: int, rules: float, stage: Stage) -> tuple[Work, ...]:
+    """Return the work of all rows, and of the seeds that are added for two of them."""
+    runs = runs_of(stage, lr=1.0)
+    first = Work(compared, runs, rules)
+    more = Work(2 * EXTRA_BLOCKS, runs, 0.5, alike=2)
+    return (first, more) if len(contest.looks) > 1 else (first,)
 
 
 def rungs_of(settings: Preset) -> list[tuple[float, float]]:

@@ -1,10 +1,12 @@
 """Reasons that end a search before its searcher is done.
 
-Each is a function of what the searcher was told, so that a study that is repeated ends at the same
-candidate.
+Some are functions of what the searcher was told, so that a study that is repeated ends at the same
+candidate. The others depend on the moment, and their decision is stored.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 from optsmith._errors import StudyError
 from optsmith.evaluation import Status
@@ -66,6 +68,29 @@ class SmallerBudget:
         return f"the budget was reduced to {self.budget}" if reached else ""
 
 
-def finish_requested(_: Tally) -> str:
+def finish_requested(_: Sequence[int]) -> str:
     """Return the reason of a study that is finished with the evaluations that it has."""
     return "the study was finished early"
+
+
+class TimeIsUp:
+    """Ends a search at a time, or before jobs that would take longer than that.
+
+    Args:
+        seconds: Returns the seconds of the study so far.
+        until: Seconds of the study at which the search ends.
+        expected: Returns the expected seconds of jobs, given the candidates of each.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        until: float,
+        expected: Callable[[Sequence[int]], float],
+    ) -> None:
+        self._seconds, self._until, self._expected = seconds, until, expected
+
+    def __call__(self, jobs: Sequence[int]) -> str:
+        """Return why the search ends; empty to continue."""
+        end = self._seconds() + (self._expected(jobs) if jobs else 0.0)
+        return "its share of the time is used" if end > self._until else ""

@@ -103,7 +103,7 @@ class Evidence:
     def _speed_up(self, rule: Evaluation, opponent: Evaluation) -> SpeedUp | None:
         horizons = self.terms.contest.horizons
         entries = [Entry(REPORT, rule.recipe, share, lr=rule.lr) for share in horizons]
-        if not entries or not self.ledger.allows(SPEED_UP, entries, sum(horizons) / len(horizons)):
+        if not entries or not self.ledger.allows(SPEED_UP, entries):
             return None
         found = self.ledger.evaluate(SPEED_UP, entries)
         first = self.ledger.block
@@ -118,7 +118,7 @@ class Evidence:
         rates = {"half the learning rate": rule.lr / 2, "twice the learning rate": rule.lr * 2}
         entries = [Entry(REPORT, rule.recipe, lr=lr) for lr in rates.values()]
         twice = [Entry(REPORT, row.recipe, 2.0, lr=row.lr) for row in (rule, opponent)]
-        if not self.ledger.allows(CHECKS, [*entries, *twice], 1.5):
+        if not self.ledger.allows(CHECKS, [*entries, *twice]):
             return ()
         half, double, longer, opponents_longer = self.ledger.evaluate(CHECKS, [*entries, *twice])
         checks = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from optsmith._stored import damaged
@@ -13,6 +14,7 @@ from optsmith.execution import Executor, Lost
 from optsmith.storage import Store
 from optsmith.study._context import Job, lost_evaluation
 from optsmith.study._guard import Guard
+from optsmith.study._work import job_sizes
 
 LEDGER = "evaluation:"
 """Prefix of the attributes that hold these evaluations."""
@@ -63,6 +65,7 @@ class Ledger:
         group: Maximum number of entries per job.
         observer: Called with the phase and each new evaluation.
         guard: Stops the study if the task or the machine fails.
+        begun: Called with the phase and the jobs that are started; none if all is stored.
 
     Raises:
         StudyError: A stored evaluation is damaged.
@@ -75,9 +78,10 @@ class Ledger:
         group: int,
         observer: Callable[[str, Evaluation], None],
         guard: Guard,
+        begun: Callable[[str, Sequence[Sequence[Entry]]], None] | None = None,
     ) -> None:
         self._store, self._executor, self._group, self._observer = store, executor, group, observer
-        self._guard = guard
+        self._guard, self._begun = guard, begun or (lambda phase, jobs: None)
         self._unstored: dict[str, Evaluation] = {}
         self._known = ledger_evaluations(store.attrs, f"of the study {store.name}")
         self.trained: dict[str, int] = {}
@@ -86,6 +90,10 @@ class Ledger:
         """Return the number of entries that are not stored yet."""
         return sum(entry.key not in self._known for entry in entries)
 
+    def jobs(self, entries: Iterable[Entry]) -> list[list[Entry]]:
+        """Return the jobs that evaluate those entries that are not stored yet."""
+        return [job for job in self._groups(dict.fromkeys(entries)) if self.missing(job)]
+
     def evaluate(self, phase: str, entries: Sequence[Entry]) -> list[Evaluation]:
         """Return the evaluations of entries; those that are not stored are done now.
 
@@ -93,9 +101,10 @@ class Ledger:
             phase: What they are for; their training steps are counted by it.
             entries: The entries.
         """
-        groups = self._groups(dict.fromkeys(entries))
         waiting: dict[Hashable, list[Entry]] = {}
-        todo = [group for group in groups if self.missing(group)]
+        todo = self.jobs(entries)
+        if entries:
+            self._begun(phase, todo)
         while todo or waiting:
             for group in todo:
                 waiting[group[0]] = group
@@ -117,10 +126,8 @@ class Ledger:
             alike.setdefault(entry.alike, []).append(entry)
         groups = []
         for every in alike.values():
-            size = self._group
-            while size > 1 and len(every) <= size:  # several workers have something to do
-                size //= 2
-            groups += [every[i : i + size] for i in range(0, len(every), size)]
+            rest = iter(every)
+            groups += [list(islice(rest, size)) for size in job_sizes(len(every), self._group)]
         return groups
 
     def _keep(self, phase: str, group: Sequence[Entry], result: Any) -> None:

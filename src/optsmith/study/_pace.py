@@ -26,6 +26,9 @@ SHARE = 0.03
 TYPICAL_STACK = 28
 """Runs that are usually trained together: the grids of four candidates."""
 
+FEW_COPIES = 4
+"""Copies of the smaller of the two stacks that are timed."""
+
 FEWEST = 4
 """Steps of the shortest run that is timed."""
 
@@ -44,14 +47,16 @@ class RunTime:
     Attributes:
         step: Seconds per step.
         run: Seconds per run on top: construction, evaluation on validation and test data.
+        loop: Seconds per step of a stack on top, which its copies share.
     """
 
     step: float
     run: float = 0.0
+    loop: float = 0.0
 
-    def seconds(self, steps: float) -> float:
-        """Return the seconds of a run of this length."""
-        return self.run + steps * self.step
+    def seconds(self, steps: float, copies: float = TYPICAL_STACK) -> float:
+        """Return the seconds of a run of this length, in a stack of so many copies."""
+        return self.run + steps * (self.step + self.loop / copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +65,17 @@ class Speed:
 
     Attributes:
         plain: Time of a run that is trained alone.
-        stacked: Time of a run in a stack: that of the stack, divided by its copies.
+        stacked: Time of a run in a stack: that of the stack, divided by its copies; equal to
+            `plain` if runs are not stacked.
     """
 
     plain: RunTime
     stacked: RunTime
+
+    @property
+    def is_stacked(self) -> bool:
+        """Whether runs are trained in stacks."""
+        return self.stacked != self.plain
 
 
 def time_to_measure(max_time: float) -> float:
@@ -208,12 +219,36 @@ def _stacked(
     most: float,
     clock: Clock,
 ) -> RunTime:
-    """Time stacks of doubling length, until the time is over.
+    """Time a large and a small stack, which have the same cost per step and different copies.
 
     The cost per run is as many steps as in a run that is trained alone: a difference of two
     measurements would be unreliable on a busy machine.
     """
     copies = min(stacking.fitting(2), TYPICAL_STACK)
+
+    def timed(count: int) -> tuple[float, int]:
+        return _timed_stack(task, stacking, device, steps, count, most / 2, clock)
+
+    whole, length = timed(copies)
+    share = plain.run / max(plain.seconds(length), 1e-12)
+    per_step, per_run = (1 - share) * whole / length, share * whole / copies
+    few = min(FEW_COPIES, copies - 1)
+    part, length = timed(few)
+    per_copy = max(0.0, per_step - (1 - share) * part / length) / (copies - few)
+    per_copy = min(per_copy, per_step / copies)
+    return RunTime(per_copy, per_run, per_step - copies * per_copy)
+
+
+def _timed_stack(
+    task: Task,
+    stacking: Stacking,
+    device: torch.device,
+    steps: int,
+    copies: int,
+    most: float,
+    clock: Clock,
+) -> tuple[float, int]:
+    """Return the seconds of a stack and its length, which is doubled until the time is over."""
     stopping = Stopping(task.objective)
     end, length = clock() + most, min(FEWEST, steps)
     train(task, [_run(device, length, seed) for seed in range(copies)], stopping, stacking)
@@ -222,8 +257,5 @@ def _stacked(
         train(task, [_run(device, length, seed) for seed in range(copies)], stopping, stacking)
         taken = clock() - start
         if length == steps or clock() + 2 * taken > end:
-            break
+            return taken, length
         length = min(2 * length, steps)
-    share = plain.run / max(plain.seconds(length), 1e-12)
-    per_run = taken / copies
-    return RunTime((1 - share) * per_run / length, share * per_run)

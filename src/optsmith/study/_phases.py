@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from optsmith.evaluation import Ablation
 from optsmith.execution import Executor
 from optsmith.screening import Screen
 from optsmith.study._begin import Begun
 from optsmith.study._clock import Clock
-from optsmith.study._contest import Comparing, Result, looks_of
-from optsmith.study._context import (
-    RACE,
-    REFINE,
-    REPORT,
-    SEARCH,
-    SELECTION,
-    Context,
-    prepare,
-    run_job,
-)
+from optsmith.study._contest import Comparing, Result
+from optsmith.study._context import SEARCH, Context, prepare, run_job
+from optsmith.study._ending import TimeIsUp
 from optsmith.study._equal import EqualTuning
 from optsmith.study._forecast import Forecast
 from optsmith.study._guard import Guard
@@ -35,14 +26,13 @@ from optsmith.study._recorder import Recorder
 from optsmith.study._refine import PHASE as REFINEMENT
 from optsmith.study._refine import Refiner
 from optsmith.study._runner import Runner
+from optsmith.study._stages import looks_of, stages_of
 from optsmith.study._starts import all_starts
-from optsmith.study._stop import Reason, StoredEnding
+from optsmith.study._stop import Moment, StoredEnding
 from optsmith.study._tally import Tally
 from optsmith.study._timed_ledger import TimedLedger
-from optsmith.task import Preset, Stage
-
-SIDE_BY_SIDE = 4
-"""Candidates per group if runs are stacked; larger groups would leave fewer jobs for workers."""
+from optsmith.study._work import SIDE_BY_SIDE
+from optsmith.task import Preset
 
 RESERVE = 0.97
 """Share of the time after which optional parts of the comparison are left out."""
@@ -56,22 +46,26 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
     executor.start(run_job, context, prepare)
     searcher = begun.prepared.searcher(settings)
     clock = Clock(begun.store, begun.start)
+    # A time limit applies to a single candidate.
+    is_stacked = stacking.copies > 1 and settings.time_limit is None
+    group = SIDE_BY_SIDE if is_stacked else 1
     forecast = Forecast(
         terms,
-        len(settings.opponents),
+        settings.opponents,
         executor.workers,
+        stacking=stacking,
+        group=group,
+        batch=searcher.batch,
         ratio=settings.step_ratio,
         search_until=settings.search_until,
-        until=settings.max_time,
+        until=_until(settings.max_time),
         start=begun.start,
         before=clock.before,
     )
     tally = Tally(task.objective)
     recorder = Recorder(begun.store, searcher, tally, observer, clock, forecast)
-    # A time limit applies to a single candidate.
-    is_stacked = stacking.copies > 1 and settings.time_limit is None
-    group = SIDE_BY_SIDE if is_stacked else 1
-    ledger = Ledger(begun.store, executor, group, recorder.evaluated, Guard(settings.task, None))
+    guard = Guard(settings.task, None)
+    ledger = Ledger(begun.store, executor, group, recorder.evaluated, guard, recorder.begun)
     try:
         location = begun.store.location
         observer.started(settings, searcher, tally, executor.workers, location, forecast)
@@ -90,7 +84,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         searcher.begin(all_starts(settings, opponents, raced))
         _search(begun, executor, recorder, group)
         recorder.skip(SEARCH)
-        result = _compare(begun, ledger, recorder, opponents, executor.workers)
+        result = _compare(begun, ledger, recorder, opponents)
         recorder.finish(result, raced)
     finally:
         recorder.save()
@@ -102,14 +96,13 @@ def _compare(
     ledger: Ledger,
     recorder: Recorder,
     opponents: Sequence[Finalist],
-    workers: int,
 ) -> Result:
     """Shorten the best rule, and compare it with the opponents."""
     terms, task, tally = begun.terms, begun.prepared.task, recorder.tally
-    most, first = begun.settings.max_time, looks_of(terms)[0]
     ledger.trained[SEARCH] = sum(e.trained for _, e in tally.evaluated)
-    until = None if most is None else RESERVE * most
-    timed = TimedLedger(ledger, recorder.clock, until, first, recorder.observer.entered)
+    until, first = _until(begun.settings.max_time), looks_of(terms)[0]
+    entered, forecast = recorder.observer.entered, recorder.forecast
+    timed = TimedLedger(ledger, recorder.clock, until, first, entered, forecast)
     rules = _proposed(recorder, terms)
     ablation: tuple[Ablation, ...] = ()
     if terms.refine and rules and not terms.fixed_lr:
@@ -118,7 +111,7 @@ def _compare(
         refined = Refiner(timed, task.objective).refine(rules[0])
         rules[0], ablation = refined.finalist, refined.parts
     recorder.skip(REFINEMENT)
-    result = Comparing(timed, terms, task.objective, task.metrics).run(rules, opponents, workers)
+    result = Comparing(timed, terms, task.objective, task.metrics).run(rules, opponents)
     claim = result.claim
     if claim is None:
         return result
@@ -141,16 +134,9 @@ def _proposed(recorder: Recorder, terms: Preset) -> list[Finalist]:
     return [Finalist.of(e) for e in best[: terms.proposals]]
 
 
-def stages_of(terms: Preset) -> dict[str, Stage]:
-    """Return the stages of a study, by name."""
-    protocol, contest = terms.protocol, terms.contest
-    return {
-        SEARCH: protocol.search_stage,
-        REFINE: protocol.refine_stage(),
-        RACE: protocol.race_stage(),
-        SELECTION: protocol.selection_stage(contest.selection_seeds),
-        REPORT: protocol.report_stage(looks_of(terms)[0]),
-    }
+def _until(max_time: float | None) -> float | None:
+    """Return the seconds of a study after which optional parts are left out."""
+    return None if max_time is None else RESERVE * max_time
 
 
 def _announce(begun: Begun, recorder: Recorder, observer: Observer) -> None:
@@ -174,19 +160,16 @@ def _search(begun: Begun, executor: Executor, recorder: Recorder, group: int) ->
         max_state_bytes=terms.max_state_bytes,
         max_step_cost=terms.max_step_cost,
     )
-    moment: list[Reason] = [*begun.moment]
+    moment: list[Moment] = [*begun.moment]
     if settings.search_until is not None:
-        moment.append(partial(_time_is_up, recorder.clock, settings.search_until))
+        expected = recorder.forecast.search_seconds
+        moment.append(TimeIsUp(recorder.clock.seconds, settings.search_until, expected))
     ending = StoredEnding(recorder.clock, tally, terms.budget, begun.outcomes, moment)
     key = _KEYS[terms.dedupe]
     guard = Guard(settings.task)
     Runner(recorder.searcher, screen, key, executor, group, recorder, ending, guard=guard).run()
     if ending.why:
         recorder.observer.noted(f"the search ends: {ending.why}")
-
-
-def _time_is_up(clock: Clock, until: float, _: Tally) -> str:
-    return "its share of the time is used" if clock.seconds() > until else ""
 
 
 _KEYS = {

@@ -18,8 +18,8 @@ from optsmith.task import Preset
 AIM = 0.85
 """Share of the time that a plan uses; the rest is for runs that take longer than measured."""
 
-START = 5.0
-"""Seconds until workers have started."""
+START = 1.0
+"""Seconds until the first job is under way."""
 
 COMPARISON = 0.5
 """Share of the time for opponents and comparison, unless the least of them needs more."""
@@ -104,7 +104,7 @@ def make_plan(
         thrifty = thrifty or plan
     if thrifty is not None:
         return thrifty
-    least, needed = _least(preset, timing, min(opponents, 1), kept)
+    least, needed = _least(preset, timing, opponents, kept)
     cheaper = "" if proxy else ", or a proxy (--proxy steps=0.1,data=0.2)"
     raise TaskError(
         f"{show_duration(max_time)} are too short for a claim: a run takes"
@@ -143,11 +143,17 @@ def _least(
     preset: Preset, timing: Timing, opponents: int, kept: Collection[str]
 ) -> tuple[Preset, float]:
     """Return the cheapest settings that allow a claim, and the seconds that they need."""
-    compared = with_size(preset, SIZES[-1], opponents, kept)
     share, seeds, enough = lengths_of(preset)[-1]
-    settings = with_length(compared, share, seeds, kept)
-    settings = settings if "budget" in kept else replace(settings, budget=enough)
-    return settings, START + sum(timing.phases(settings, opponents).values())
+    cheapest: tuple[Preset, float] | None = None
+    for size in SIZES:
+        racing = min(opponents, size.opponents)
+        settings = with_length(with_size(preset, size, racing, kept), share, seeds, kept)
+        settings = settings if "budget" in kept else replace(settings, budget=enough)
+        seconds = START + sum(timing.phases(settings, racing).values())
+        if cheapest is None or seconds <= cheapest[1]:
+            cheapest = settings, seconds
+    assert cheapest is not None  # noqa: S101 - there are sizes
+    return cheapest
 
 
 def _round_up(seconds: float) -> float:

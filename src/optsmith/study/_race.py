@@ -23,20 +23,17 @@ class Finalist:
     Attributes:
         recipe: Text of the rule or opponent.
         lr: A learning rate that was good in shorter runs; None if it is not known.
-        step_seconds: Seconds per training step there; 0 if they are not known.
         score: Its score there; None if it is not known.
     """
 
     recipe: str
     lr: float | None = None
-    step_seconds: float = 0.0
     score: float | None = None
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> Finalist:
         """Return the finalist of an evaluation with shorter runs."""
-        seconds = evaluation.seconds / max(1, evaluation.trained)
-        return cls(evaluation.recipe, evaluation.lr, seconds, evaluation.score)
+        return cls(evaluation.recipe, evaluation.lr, evaluation.score)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

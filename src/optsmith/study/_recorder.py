@@ -16,6 +16,7 @@ from optsmith.study._clock import Clock
 from optsmith.study._contest import Result
 from optsmith.study._context import SEARCH
 from optsmith.study._forecast import Forecast
+from optsmith.study._ledger import Entry
 from optsmith.study._observer import Observer
 from optsmith.study._race import Raced
 from optsmith.study._reading import final_key
@@ -129,6 +130,7 @@ class Recorder:
     def told(self, candidate: Candidate, outcome: Outcome) -> None:
         """Count the outcome of a candidate."""
         self.tally.add(candidate, outcome)
+        self.forecast.progress(self.searcher.done)
         if outcome.evaluated and outcome.evaluation is not None:
             self.forecast.add(SEARCH, outcome.evaluation, time.monotonic())
         self.observer.told(candidate, outcome)
@@ -143,6 +145,10 @@ class Recorder:
         self.save()
         for line in lines:
             self.observer.noted(line)
+
+    def begun(self, phase: str, jobs: Sequence[Sequence[Entry]]) -> None:
+        """Notify that jobs outside the search are started."""
+        self.forecast.begin(phase, jobs, time.monotonic())
 
     def evaluated(self, phase: str, evaluation: Evaluation) -> None:
         """Notify that an evaluation outside the search is done."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from optsmith.evaluation import Evaluation, Status
 from optsmith.execution import Executor, Lost
@@ -120,7 +121,7 @@ class Runner:
                 elif (outcome := self._outcome(self._queue[0])) is not None:
                     self._judge(self._queue[0])
                     self._tell(self._queue.popleft(), outcome)
-                elif ending.now():
+                elif ending.now(self._starting()):
                     break
                 else:
                     self._collect()
@@ -146,8 +147,9 @@ class Runner:
 
     def _next_size(self) -> int:
         """Return the size of the next group; 0 if no more candidates are certain to be needed."""
-        sure, size = self.searcher.need - self._pending, self.searcher.batch or self.group
-        while not self.searcher.batch and size > 1 and sure <= size:
+        batch = self.searcher.batch if self.group > 1 else 0
+        sure, size = self.searcher.need - self._pending, batch or self.group
+        while not batch and size > 1 and sure <= size:
             size //= 2
         return min(size, sure) if self._pending + size <= MOST_AHEAD else 0
 
@@ -191,9 +193,19 @@ class Runner:
     def _submit(self, entries: Sequence[_Entry]) -> None:
         self._held.append(list(entries))
 
+    @property
+    def _most_running(self) -> int:
+        return HELD_PER_WORKER * max(1, self.executor.workers)
+
+    def _starting(self) -> list[int]:
+        """Return the sizes of the groups that are started next; none while others run."""
+        if self._running:
+            return []
+        return [len(group) for group in islice(self._held, self._most_running)]
+
     def _feed(self) -> None:
         """Hand groups to the executor, as few as keep it busy, so that a search can end soon."""
-        while self._held and len(self._running) < HELD_PER_WORKER * max(1, self.executor.workers):
+        while self._held and len(self._running) < self._most_running:
             entries = self._held.popleft()
             key = entries[0].candidate.key
             self._running[key] = entries

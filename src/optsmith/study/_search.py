@@ -13,6 +13,7 @@ from optsmith.searchers import Searcher
 from optsmith.space import Space
 from optsmith.storage import Store, list_studies
 from optsmith.study._begin import begin, check, plan_settings, without_roles
+from optsmith.study._context import import_all
 from optsmith.study._executor import choose_executor
 from optsmith.study._ledger import ledger_evaluations
 from optsmith.study._observer import Observer
@@ -132,16 +133,17 @@ def search(
         if finish:
             stored = Study.load(name, storage).stored_settings
             prepared = prepare_search(prepared.task, asked_again(asked, stored))
+        is_planned = prepared.settings.max_time is not None and name not in list_studies(storage)
+        if is_planned:
+            running.warm_up(import_all, timeout=0.0)  # while the task is checked
         checked = check(prepared)
         prepared = without_roles(prepared)
         if not finish:
             prepared = with_starts(prepared, storage, name)
-        planned = None
-        if prepared.settings.max_time is not None and name not in list_studies(storage):
-            planned = plan_settings(prepared, running.workers, start)  # before anything is written
+        planned = plan_settings(prepared, running, start) if is_planned else None  # writes nothing
         direction = prepared.task.objective.direction
         with Store.open(storage, name, direction=direction, create=not finish) as store:
-            begun = begin(store, prepared, checked, running.workers, finish, start, planned)
+            begun = begin(store, prepared, checked, running, finish, start, planned)
             try:
                 run_phases(begun, running, watcher)
             except KeyboardInterrupt:

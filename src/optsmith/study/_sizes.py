@@ -97,7 +97,8 @@ def with_size(preset: Preset, size: ContestSize, opponents: int, kept: Collectio
     changes: dict[str, Any] = {"tune_steps": full, "final_seeds": size.looks[0]}
     protocol = preset.protocol.replace(**_free(changes, kept))
     refine = preset.refine and size.refine
-    own = _free({"proposals": size.proposals, "refine": refine}, kept)
+    proposals = min(size.proposals, preset.proposals)
+    own = _free({"proposals": proposals, "refine": refine}, kept)
     return replace(preset, protocol=protocol, contest=contest, **own)
 
 

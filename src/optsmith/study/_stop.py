@@ -14,6 +14,10 @@ SEARCH_END = "search"
 Reason = Callable[[Tally], str]
 """Returns why a search ends now; empty to continue."""
 
+Moment = Callable[[Sequence[int]], str]
+"""The same for reasons that depend on the moment. Its argument are the sizes of the jobs that would
+be started next; none while others run, which are waited for in any case."""
+
 
 class Ending:
     """Says when a search ends early, and why; the default never does.
@@ -31,8 +35,12 @@ class Ending:
         """Return whether a stored decision ends the search before the next candidate is told."""
         return False
 
-    def now(self) -> str:
-        """Return why the search ends instead of waiting for an evaluation; empty to continue."""
+    def now(self, jobs: Sequence[int]) -> str:
+        """Return why the search ends instead of starting jobs or waiting; empty to continue.
+
+        Args:
+            jobs: Number of candidates of each job that would be started.
+        """
         return ""
 
 
@@ -53,7 +61,7 @@ class StoredEnding(Ending):
         tally: Tally,
         budget: int,
         outcomes: Sequence[Reason] = (),
-        moment: Sequence[Reason] = (),
+        moment: Sequence[Moment] = (),
     ) -> None:
         self._clock, self._tally, self._budget = clock, tally, budget
         self._outcomes, self._moment = outcomes, moment
@@ -64,17 +72,15 @@ class StoredEnding(Ending):
         """Return whether the outcomes, or the stored decision, end the search here."""
         if self._stored is not None and self._tally.drawn >= self._stored["told"]:
             self.why = self._stored["why"]
-        self.why = self.why or self._first(self._outcomes)
+        found = filter(None, (reason(self._tally) for reason in self._outcomes))
+        self.why = self.why or next(found, "")
         return bool(self.why)
 
-    def now(self) -> str:
+    def now(self, jobs: Sequence[int]) -> str:
         """Return the first reason of the moment, and store the decision."""
         if self._stored is None:
-            self.why = self._first(self._moment)
+            self.why = next(filter(None, (reason(jobs) for reason in self._moment)), "")
             if self.why:
                 decision = {"told": self._tally.drawn, "why": self.why, "budget": self._budget}
                 self._clock.store(SEARCH_END, decision)
         return self.why
-
-    def _first(self, reasons: Sequence[Reason]) -> str:
-        return next(filter(None, (reason(self._tally) for reason in reasons)), "")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from optsmith.evaluation import Evaluation
 from optsmith.study._clock import Clock
+from optsmith.study._forecast import Forecast
 from optsmith.study._ledger import Entry, Ledger
 
 TUNING, REPORTING, SPEED_UP, CHECKS = "tuning", "report", "speed-up", "checks"
@@ -22,6 +23,7 @@ class TimedLedger:
         until: Seconds of the study after which optional parts are left out; None: no limit.
         block: Report seeds per evaluation.
         entered: Called with each phase and the number of its evaluations.
+        forecast: Estimates the time of evaluations.
     """
 
     def __init__(
@@ -31,42 +33,38 @@ class TimedLedger:
         until: float | None,
         block: int,
         entered: Callable[[str, int], None],
+        forecast: Forecast,
     ) -> None:
         self._ledger, self.clock, self.until, self.block = ledger, clock, until, block
-        self._entered = entered
-        self._run_seconds = 0.0  # of a full run, as last measured
+        self._entered, self._forecast = entered, forecast
 
     def evaluate(self, phase: str, entries: Sequence[Entry]) -> list[Evaluation]:
         """Evaluate the entries of a phase that are not stored, and return all of them."""
         self._entered(phase, self._ledger.missing(entries))
         return self._ledger.evaluate(phase, entries)
 
-    def report(self, entries: Sequence[Entry]) -> list[Evaluation]:
-        """Evaluate recipes on a block of report seeds, and note how long a full run takes."""
-        new, before = self._ledger.missing(entries), self.clock.seconds()
-        found = self.evaluate(REPORTING, entries)
-        if new:
-            self._run_seconds = (self.clock.seconds() - before) / (new * self.block)
-        return found
-
-    def allows(self, what: str, entries: Sequence[Entry], length: float) -> bool:
+    def allows(self, what: str, entries: Sequence[Entry], factor: float = 1.0) -> bool:
         """Return whether there is time for optional evaluations: decided once, then stored.
 
         Args:
-            what: Names the decision.
+            what: Names the decision: the phase, if it is one of its own.
             entries: The evaluations.
-            length: Mean length of their runs, relative to a full run.
+            factor: How many times their work there is to be done in all.
         """
         until = self.until
         if until is None:
             return True
-        seconds = len(entries) * self.block * length * self._run_seconds
+        seconds = factor * self.seconds(entries) + self._forecast.needed_after(what)
         names = ",".join(sorted({entry.recipe for entry in entries}))
         return bool(
             self.clock.decide(
                 f"{what} of {names}"[:200], lambda: self.clock.seconds() + seconds < until
             )
         )
+
+    def seconds(self, entries: Sequence[Entry]) -> float:
+        """Return the expected seconds of the entries that are not stored."""
+        return self._forecast.seconds(self._ledger.jobs(entries))
 
     @property
     def trained(self) -> dict[str, int]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from optsmith.study._cost import Work, work_of
-from optsmith.study._pace import Speed
+from optsmith.study._cost import GENERATION, work_of
+from optsmith.study._pace import RunTime, Speed
+from optsmith.study._rates import MIXTURE_COST
+from optsmith.study._work import SIDE_BY_SIDE, Runs, Work, wall_time
 from optsmith.task import Preset
 
 EFFICIENCY = 0.8
 """Speed of workers that train at the same time, relative to one that trains alone."""
+
+AT_ONCE = 2
+"""Jobs per generation of a searcher that tunes constants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +36,32 @@ class Timing:
     def phases(self, settings: Preset, opponents: int) -> dict[str, float]:
         """Return the expected seconds of each phase."""
         return {
-            phase: sum(self._seconds(phase, work) for work in every)
+            phase: sum(self._seconds(phase, work, settings.fixed_lr) for work in every)
             for phase, every in work_of(settings, opponents).items()
         }
 
-    def _seconds(self, phase: str, work: Work) -> float:
+    def _seconds(self, phase: str, work: Work, fixed_lr: bool) -> float:
         speed = self.proxy if phase in ("opponents", "search") else self.speed
-        stacked = work.of_rules + (1 - work.of_rules) * (1 - self.plain_share)
-        run = stacked * speed.stacked.seconds(work.steps)
-        run += (1 - stacked) * speed.plain.seconds(work.steps)
-        # A search keeps all workers busy.
-        is_search = phase == "search"
-        rounds = work.evaluations / self.workers if is_search else work.rounds(self.workers)
-        return rounds * work.runs * run / EFFICIENCY
+        group = SIDE_BY_SIDE if speed.is_stacked else 1
+        cost = MIXTURE_COST if fixed_lr and speed.is_stacked else 1.0
+        if phase == "search":  # it keeps all workers busy
+            together = GENERATION // AT_ONCE if fixed_lr and speed.is_stacked else group
+            seconds = work.evaluations * self._each(work, speed, together, cost) / self.workers
+        else:
+            jobs = (size * self._each(work, speed, size, cost) for size in work.jobs(group))
+            seconds = wall_time(jobs, self.workers)
+        return seconds / EFFICIENCY
+
+    def _each(self, work: Work, speed: Speed, together: int, rule_cost: float) -> float:
+        """Return the seconds of one evaluation of a job of `together`."""
+        opponents = 1 - work.of_rules
+        plain = opponents * self.plain_share
+        stacked = work.of_rules * rule_cost + opponents - plain
+        alone = sum(runs.count * speed.plain.seconds(runs.steps) for runs in work.runs)
+        side_by_side = sum(_stacked(runs, speed.stacked, together) for runs in work.runs)
+        return plain * alone + stacked * side_by_side
+
+
+def _stacked(runs: Runs, time: RunTime, together: int) -> float:
+    """Return the seconds of runs in stacks, as one of several evaluations."""
+    return runs.count * time.seconds(runs.steps, together * runs.count / runs.sets)

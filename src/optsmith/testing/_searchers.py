@@ -107,9 +107,13 @@ class _Drive:
                 assert not outcome.evaluated, "an evaluation that was needed became obsolete"
                 self.searcher.cancel(candidate)
                 continue
-            lines = list(self.searcher.log)
+            lines, before = list(self.searcher.log), self.searcher.done
             self.searcher.tell(candidate, outcome)
             self.told.append((candidate, outcome))
+            after = self.searcher.done
+            assert (after is None) == (before is None), "done is known at times only"
+            if before is not None and after is not None:
+                assert 0 <= before <= after <= 1, "done falls, or is not a fraction"
             assert self.searcher.log[: len(lines)] == lines, (
                 "an earlier message of the log has changed"
             )
