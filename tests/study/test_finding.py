@@ -19,7 +19,9 @@ from optsmith.storage import Store
 from optsmith.study._reading import final_key
 from tasks_for_tests import PROTOCOL, bowl
 
-SMALL = {"budget": 6, "options": {"levels": 2}, "workers": 0, "proposals": 2}
+SMALL = {
+    "budget": 6, "options": {"levels": 2}, "workers": 0, "proposals": 2, "warm_start": False,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
