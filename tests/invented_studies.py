@@ -53,8 +53,8 @@ def invent(
     """
     objective = objective or Objective("validation loss")
     settings = Settings(
-        task=task, preset="quick", search=Preset(protocol=protocol, budget=budget),
-        algorithm=algorithm, seed=seed, space_hash="0",
+        task=task, preset="quick", algorithm=algorithm, seed=seed, space_hash="0",
+        search=Preset(protocol=protocol, budget=budget, warm_start=False),
     )  # fmt: skip
     about = About(
         description="", notes=(), applied="", usage="", source="", objective=objective, metrics={},

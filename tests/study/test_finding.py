@@ -19,9 +19,8 @@ from optsmith.storage import Store
 from optsmith.study._reading import final_key
 from tasks_for_tests import PROTOCOL, bowl
 
-SMALL = {
-    "budget": 6, "options": {"levels": 2}, "workers": 0, "proposals": 2, "warm_start": False,
-}  # fmt: skip
+# Without known rules, which are not proposed.
+SMALL = {"budget": 6, "options": {"levels": 2}, "workers": 0, "proposals": 2, "warm_start": False}
 
 
 @pytest.fixture(scope="module")

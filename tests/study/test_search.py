@@ -485,10 +485,10 @@ def test_a_space_that_has_changed_under_its_name_is_refused(tmp_path):
 
 
 def test_the_size_of_stacks_can_be_given_and_is_recorded(tmp_path):
-    study = search(tmp_path, line(), stack=8)
+    study = search(tmp_path, line(), stack=8, warm_start=False)
     assert (study.settings["stack"], study.about["stacking"]["copies"]) == (8, 8)
     with pytest.raises(StudyError, match="stack 8, not none"):
-        search(tmp_path, line())
-    assert facts(search(tmp_path, line(), stack=8)) == facts(study)
+        search(tmp_path, line(), warm_start=False)
+    assert facts(search(tmp_path, line(), stack=8, warm_start=False)) == facts(study)
     rows = optsmith.evaluate(line(), ["g"], protocol=PROTOCOL, workers=0, stack=1).rows
     assert rows[0].status is Status.OK

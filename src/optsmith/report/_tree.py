@@ -217,6 +217,6 @@ def tree_section(tree: Sequence[Level], goal: Goal) -> Markup | None:
         detail,
         tag("div", _drawing(tree, goal), class_="tree-scroll"),
         tag("ul", keys, class_="legend"),
-        lead="At each level, rules were drawn below every child (an operator in the next slot, ?), "
-        "and the search moved to the child with the best mean score.",
+        lead="At each level, rules were drawn below the children (an operator in the next slot, ?)."
+        " The path follows the best mean score (mct), or most of the draws (uct).",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from optsmith.searchers._start import Start
 from optsmith.searchers._uct_path import most_drawn
 from optsmith.searchers._uct_tree import UctTree
 from optsmith.searchers._warm import WarmStart
-from optsmith.space import Space
+from optsmith.space import Partial, Space
 
 SHOWN = 4
 """Levels of the super-tree in the summary."""
@@ -81,6 +81,7 @@ class UctSearch(Searcher):
         self._queue: deque[Candidate] = deque()  # drawn, not asked for yet
         self._outcomes: deque[tuple[Candidate, Outcome]] = deque()  # told, not in the tree yet
         self._history: list[tuple[Candidate, Outcome]] = []
+        self._below: Counter[Partial] = Counter()  # draws by child of the root
 
     def begin(self, starts: Sequence[Start]) -> None:
         """Receive known rules, which are the first candidates."""
@@ -150,6 +151,7 @@ class UctSearch(Searcher):
         if is_promoted:
             return
         self._history.append((candidate, outcome))
+        self._below[Partial(candidate.rule.operators[:1])] += 1
         self._counted += outcome.evaluated if self.options.count_all else outcome.accepted
         self._evaluations_left -= outcome.evaluated
         if self._warm.tell(candidate):
@@ -170,10 +172,11 @@ class UctSearch(Searcher):
     # --- results ---------------------------------------------------------------------------------
 
     def describe(self) -> str:
-        """Return the current rung, and below which node most rules were drawn."""
-        levels = most_drawn(self.space, self._history, SHOWN)
-        node = next((d.chosen for d in reversed(levels) if d.chosen), None)
-        where = f"{len(self._history)} draws, most below {node or 'the root'}"
+        """Return the current rung, and below which child of the root most rules were drawn."""
+        where = f"{len(self._history)} draws"
+        if self._below:
+            child, count = self._below.most_common(1)[0]
+            where += f", {count} of them below {child}"
         return f"{self._ladder.phase}: {where}" if self._ladder.phase else where
 
     def summary(self) -> dict[str, Any]:

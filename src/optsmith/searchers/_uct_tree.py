@@ -23,9 +23,12 @@ class TreeNode:
         keys: Fingerprints of these.
         children: Its children that have draws.
         exhausted: Whether every rule below it was drawn.
+        size: Number of its children in the space; 0: not counted yet.
+        reward: Sum of the rewards of `losses`.
+        among: Number of accepted rules when `reward` was computed.
     """
 
-    __slots__ = ("_sum", "_version", "children", "draws", "exhausted", "keys", "losses", "size")
+    __slots__ = ("among", "children", "draws", "exhausted", "keys", "losses", "reward", "size")
 
     def __init__(self) -> None:
         self.draws = 0
@@ -33,8 +36,8 @@ class TreeNode:
         self.keys: set[str] = set()
         self.children: dict[Operator, TreeNode] = {}
         self.exhausted = False
-        self.size = 0  # number of children in the space; 0: not counted yet
-        self._sum, self._version = 0.0, -1
+        self.size = 0
+        self.reward, self.among = 0.0, -1
 
 
 class UctTree:
@@ -109,15 +112,15 @@ class UctTree:
 
     def value(self, node: TreeNode) -> float:
         """Return the mean reward of the draws below a node."""
-        if node._version != len(self._losses):
-            node._sum = sum(map(self._reward, node.losses))
-            node._version = len(self._losses)
-        return node._sum / node.draws
+        if node.among != len(self._losses):
+            node.reward = sum(map(self._reward, node.losses))
+            node.among = len(self._losses)
+        return node.reward / node.draws
 
     def _reward(self, loss: float) -> float:
         """Return the share of accepted rules that are worse; equal ones count half."""
         below, upto = bisect_left(self._losses, loss), bisect_right(self._losses, loss)
-        return 1 - (below + upto) / (2 * len(self._losses))
+        return 1 - (below + upto) / (2 * max(1, len(self._losses)))
 
     def add(self, rule: Rule) -> None:
         """Count a rule as a draw of all nodes above it."""
@@ -141,7 +144,7 @@ class UctTree:
             if not key or key not in node.keys:
                 node.keys.add(key)
                 node.losses.append(loss)
-                node._version = -1
+                node.among = -1
 
     def _above(self, rule: Rule) -> Iterator[TreeNode]:
         """Yield the nodes above a rule, from the root to the rule itself; add those that lack."""

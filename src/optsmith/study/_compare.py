@@ -18,6 +18,9 @@ if TYPE_CHECKING:  # a study imports this module
 By = Literal["runs", "evaluations"]
 """What cost is counted in: training steps as full runs, or evaluations."""
 
+_IGNORED = ("seed", "start_given")
+"""Settings in which studies of a group may differ: rules to start from may come from two files."""
+
 
 @dataclass(frozen=True, slots=True)
 class SoFar:
@@ -146,7 +149,7 @@ def compare_studies(studies: Iterable[Study]) -> StudyComparison:
         _check_comparable(first, other)
     alike: dict[str, list[Study]] = {}
     for study in distinct:
-        key = {name: value for name, value in _asked(study).items() if name != "seed"}
+        key = {name: value for name, value in _asked(study).items() if name not in _IGNORED}
         alike.setdefault(repr(sorted(key.items())), []).append(study)
     groups = [sorted(group, key=lambda study: study.settings["seed"]) for group in alike.values()]
     labels = _labels([_asked(group[0]) for group in groups])
@@ -246,7 +249,7 @@ def _labels(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         parts = [
             f"{name} {'none' if value is None else value}"
             for name, value in mine.items()
-            if name not in ("seed", "space_hash") and any(value != o.get(name) for o in alike)
+            if name not in (*_IGNORED, "space_hash") and any(value != o.get(name) for o in alike)
         ]
         labels.append(", ".join([str(mine["algorithm"]), *parts]))
     return labels
