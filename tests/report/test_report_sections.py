@@ -119,10 +119,10 @@ def test_differences_are_of_rules_and_of_opponents_at_their_best(full):
     assert final["opponent"] not in labels
     assert WINNER in labels
     assert len(labels) == 5 + 6
-    html = differences(final, True)
+    html = differences(final, LOSS)
     assert html.count("<li>") == len(labels)
     assert "← better" in html
-    assert "better →" in differences(final, False)
+    assert "better →" in differences(final, ACCURACY)
 
 
 def test_a_difference_that_is_not_decided_is_hollow_and_a_large_one_is_an_arrow(data):
@@ -132,7 +132,7 @@ def test_a_difference_that_is_not_decided_is_hollow_and_a_large_one_is_an_arrow(
         row["change"] |= {"change": change, "low": change - 0.01, "high": change + 0.01}
         row["change"]["better"] = better
         row["kind"] = "rule"
-    html = str(differences({"rows": rows, "opponent": "torch:sgd"}, True))
+    html = str(differences({"rows": rows, "opponent": "torch:sgd"}, LOSS))
     assert html.count("whisker ours open") == 1
     assert html.count("▸") == 1
     assert html.count("<circle") == 3
@@ -141,7 +141,7 @@ def test_a_difference_that_is_not_decided_is_hollow_and_a_large_one_is_an_arrow(
 def test_no_opponent_no_differences(data):
     for row in data["final"]["rows"]:
         row["change"] = None
-    assert differences(data["final"], True) is None
+    assert differences(data["final"], LOSS) is None
     assert "95 % interval" not in final_section(data, LOSS)
 
 

@@ -33,7 +33,7 @@ def test_the_work_of_a_study_in_full_runs():
     assert runs == {
         "opponents": pytest.approx(20 * 4.75 * 0.1 + 4 * (10.75 + 2) * 0.3),
         "search": pytest.approx(10 * 1.4 * (10.75 + 2) * 0.3),
-        "refinement": pytest.approx(10 * 8 + 6 * 8 * 2 + (3 + 2) * 3 * 2),
+        "refinement": pytest.approx(10 * 8 + 6 * 8 * 2 + 3 * 3 * 2),
         "tuning": pytest.approx(5 * 8),
         "report": pytest.approx(5 * 8 + 2 * 8),
         "speed-up": pytest.approx(2 * 0.9 * 8),

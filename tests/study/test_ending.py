@@ -73,7 +73,7 @@ def test_a_study_can_be_finished_at_any_time():
 
 def test_a_search_starts_nothing_that_would_take_longer_than_its_time():
     now = [5.0]
-    ends = TimeIsUp(lambda: now[0], 10.0, lambda jobs: 1.0 * sum(jobs))
+    ends = TimeIsUp(lambda: now[0], lambda: 10.0, lambda jobs: 1.0 * sum(jobs))
     assert ends([4]) == ""
     assert ends([8]) == "its share of the time is used"
     now[0] = 9.0

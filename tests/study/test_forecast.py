@@ -227,14 +227,16 @@ def test_full_runs_may_be_slower_than_those_of_a_proxy():
 
 
 def test_a_study_ends_with_its_time_because_parts_are_left_out():
-    slow = Evaluation("g", Status.OK, trained=475, seconds=20.0, steps=100)
+    slow = Evaluation("g", Status.OK, trained=475, seconds=5.0, steps=100)
     free, limited = Forecast(settings(), MANY, 2), Forecast(settings(), MANY, 2, until=360)
     for forecast in (free, limited):
         forecast.add("search", slow, 60.0)
-    assert free.left(60.0) > 600
+    assert free.left(60.0) > 400
     assert limited.left(60.0) == 300
-    limited.begin("tuning", [[Entry(SELECTION, "g", around=0.1)]], 350.0)
-    assert limited.left(350.0) > 100  # what has begun is finished
+    jobs = [[Entry(SELECTION, "g", around=0.1)], [Entry(SELECTION, "m1", around=0.1)]]
+    limited.begin("tuning", jobs, 350.0)
+    needed = limited.seconds(jobs) + limited.seconds([[Entry(REPORT, "g", lr=0.1)]])
+    assert limited.left(350.0) == pytest.approx(needed)  # what has begun is finished, and reported
 
 
 def test_optional_parts_without_time_for_them_are_not_expected():
@@ -253,5 +255,9 @@ def test_a_refinement_leaves_time_for_the_comparison():
     forecast = Forecast(settings(), MANY, 1)
     forecast.add("search", Evaluation("g", Status.OK, trained=1000, seconds=1.0), 1.0)
     forecast.skip("search")
-    assert forecast.needed_after("refinement") > 100
-    assert forecast.needed_after("checks") == 0
+    everything, least = forecast.needed(), forecast.needed(fewest=True)
+    assert everything > 3 * least > 30
+    forecast.begin("tuning", [[Entry(SELECTION, "g", around=0.1)]], 1.0)
+    assert forecast.needed() < least  # one of them is tuned, and will be reported
+    forecast.begin("report", [[Entry(REPORT, "g", lr=0.1)]], 1.0)
+    assert forecast.needed() == 0

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from typing import Any
 
 from rich.box import HEAVY_HEAD, SIMPLE
 from rich.markup import escape
 from rich.table import Table
 
-from optsmith.evaluation import Claim, Comparison, Evaluation, Paired, mean_and_spread
+from optsmith.evaluation import Claim, Comparison, Evaluation, mean_and_spread
 from optsmith.optim import is_baseline
 from optsmith.report import change_text, changes, interval_text, opponent_of
 from optsmith.task import Metric
+
+Changes = Mapping[str, Mapping[str, Any]]
+"""Each recipe against the best opponent, as plain data."""
 
 NO_LR = "none"
 """Shown for recipes without a learning rate."""
@@ -73,7 +76,7 @@ def comparison_table(
 def _columns(
     comparison: Comparison,
     rows: Sequence[Evaluation],
-    against: Mapping[str, Paired],
+    against: Changes,
     opponent: str,
     *,
     narrow: bool,
@@ -91,7 +94,7 @@ def _columns(
         for e in rows
     ]
     if against:
-        columns["change (95 %)"] = [_change(e, against, opponent) for e in rows]
+        columns["change (95 %)"] = [_change(e, against, opponent, objective.unit) for e in rows]
     for name in _metric_names(comparison)[: 1 if narrow else None]:
         metric = comparison.metric(name)
         columns[head(name)] = [_metric(metric, e.metrics.get(name, ()), narrow) for e in rows]
@@ -132,15 +135,15 @@ def _notes(rows: Sequence[Evaluation], opponent: str, hidden: int) -> list[str]:
     return notes
 
 
-def _change(evaluation: Evaluation, against: Mapping[str, Paired], opponent: str) -> str:
+def _change(evaluation: Evaluation, against: Changes, opponent: str, unit: str) -> str:
     """Return the change against the best opponent, with its interval."""
     if evaluation.recipe == opponent:
         return "reference"
     paired = against.get(evaluation.recipe)
     if paired is None or evaluation.score is None:
         return ""
-    interval = interval_text(asdict(paired)).removesuffix(" %")
-    return change_text(asdict(paired)) + (f" ({interval})" if interval else "")
+    interval, _, _ = interval_text(paired, unit).rpartition(" ")  # without the unit
+    return change_text(paired, unit) + (f" ({interval})" if interval else "")
 
 
 def _lr_cell(evaluation: Evaluation) -> str:

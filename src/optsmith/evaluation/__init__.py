@@ -4,7 +4,7 @@ from optsmith.evaluation._claim import Ablation, Check, Claim
 from optsmith.evaluation._comparison import Comparison, frame
 from optsmith.evaluation._evaluate import evaluate_recipe, evaluate_recipes
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status, mean_and_spread
-from optsmith.evaluation._paired import Paired, compare_evaluations, compare_paired
+from optsmith.evaluation._paired import Paired, compare_evaluations, compare_paired, printed_in
 from optsmith.evaluation._shown import shown
 from optsmith.evaluation._speed_up import SpeedUp, speed_up
 
@@ -24,6 +24,7 @@ __all__ = [
     "evaluate_recipes",
     "frame",
     "mean_and_spread",
+    "printed_in",
     "shown",
     "speed_up",
 ]

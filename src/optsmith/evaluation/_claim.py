@@ -136,7 +136,9 @@ class Claim:
             sentences.append(f"{slower(ratio)} as with {self.opponent}.")
         if self.equally_tuned is not None:
             against = f"{self.equally_tuned_opponent}, equally tuned,"
-            sentences.append(f"It {outcome(Measured(objective, self.equally_tuned), against)}.")
+            # What the change is relative to is about the same.
+            tuned = Measured(objective, self.equally_tuned, opponent=self.opponent_score)
+            sentences.append(f"It {outcome(tuned, against)}.")
         sentences += diverged(rule, self.opponent, self.paired)
         if self.recommended == self.opponent:
             lr = "" if self.opponent_lr is None else f" with lr {self.opponent_lr:.4g}"

@@ -65,6 +65,10 @@ class Comparison:
         """The baseline with the best score."""
         return next((e for e in self.baselines if e.status is Status.OK), None)
 
+    def score_of(self, recipe: str) -> float | None:
+        """Return the score of a recipe; None if it has none."""
+        return next((e.score for e in self.rows if e.recipe == recipe), None)
+
     def against(self, opponent: str) -> dict[str, Paired]:
         """Return how every other row compares with an opponent in the objective, by recipe.
 
@@ -114,10 +118,12 @@ class Comparison:
         """Return a pandas DataFrame, one row per recipe.
 
         The columns `change`, `change_low` and `change_high` compare the score with that of the best
-        baseline, by seed: -0.03 is 3 % less.
+        baseline, by seed: -0.03 is 3 % less, or 3 points less for fractions such as accuracies.
         """
-        best = self.best_baseline
-        against = self.against(best.recipe) if best else {}
+        best, unit = self.best_baseline, self.objective.unit
+        found = self.against(best.recipe) if best else {}
+        mean = best.score if best else None
+        against = {recipe: paired.in_unit(unit, mean) for recipe, paired in found.items()}
         return frame([_row(e, against.get(e.recipe)) for e in self.rows])
 
     def _repr_html_(self) -> str:

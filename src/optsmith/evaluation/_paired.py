@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, stdtr, stdtrit
 
 from optsmith.evaluation._evaluation import Evaluation
-from optsmith.task import Direction, Metric, Objective
+from optsmith.task import Direction, Metric, Objective, factor_of
 
 LEVEL = 0.05
 """Largest probability of a claim when there is no difference."""
@@ -65,6 +65,17 @@ class Paired:
         """Whether the difference is significant; never with fewer than five seeds."""
         return self.p < LEVEL
 
+    def in_unit(self, unit: str, reference: float | None) -> Paired:
+        """Return the comparison with differences instead of relative changes of fractions.
+
+        Args:
+            unit: Unit of what is compared; 0.004 is 0.4 points then, if it is that of fractions.
+            reference: Mean of the second recipe's values.
+        """
+        factor = printed_in(unit, reference)[0] / 100
+        change, low, high = (factor * value for value in (self.change, self.low, self.high))
+        return replace(self, change=change, low=low, high=high)
+
     def better(self, direction: Direction) -> bool | None:
         """Return whether the first recipe is better; None if that is not decided."""
         if not self.decided:
@@ -72,6 +83,21 @@ class Paired:
         if self.diverged != self.other_diverged:
             return self.diverged < self.other_diverged
         return (self.change < 0) == (direction == "minimize")
+
+
+def printed_in(unit: str, reference: float | None) -> tuple[float, str]:
+    """Return the factor from a relative change to what is printed, and the unit of that.
+
+    Changes of fractions, such as accuracies, are printed in points: from 87.1 % to 87.5 % are 0.4
+    points. All others are printed in percent.
+
+    Args:
+        unit: Unit of the quantity.
+        reference: What the change is relative to; None or NaN if it is not known.
+    """
+    if factor_of(unit) == 1 or reference is None or not math.isfinite(reference):
+        return 100.0, " %"
+    return factor_of(unit) * abs(reference), " points"
 
 
 def compare_evaluations(

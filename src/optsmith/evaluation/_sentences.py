@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from optsmith.evaluation._paired import FEWEST, Paired
+from optsmith.evaluation._paired import FEWEST, Paired, printed_in
 from optsmith.evaluation._speed_up import SpeedUp
 from optsmith.task import Metric, Objective, factor_of
 
@@ -88,9 +88,7 @@ class Measured:
 
     def _scale(self) -> tuple[float, str]:
         """Return the factor from a relative change to the printed one, and the unit of that."""
-        if factor_of(self.quantity.unit) == 1 or not math.isfinite(self.opponent):
-            return 100.0, " %"
-        return 100.0 * abs(self.opponent), " points"
+        return printed_in(self.quantity.unit, self.opponent)
 
 
 def primary(metrics: list[Measured]) -> list[Measured]:

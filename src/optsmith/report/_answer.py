@@ -24,12 +24,16 @@ def plain(value: Any) -> Any:
     return value
 
 
-def paired_data(paired: Paired, direction: Direction) -> dict[str, Any]:
+def paired_data(
+    paired: Paired, direction: Direction, reference: float | None = None
+) -> dict[str, Any]:
     """Return a paired comparison as plain data.
 
-    `better` says whether the first recipe is better; None if that is not decided.
+    `better` says whether the first recipe is better; None if that is not decided. `reference` is
+    what the change is relative to; None if it is not known.
     """
-    data: dict[str, Any] = plain({**asdict(paired), "better": paired.better(direction)})
+    more = {"better": paired.better(direction), "reference": reference}
+    data: dict[str, Any] = plain({**asdict(paired), **more})
     return data
 
 
@@ -47,22 +51,27 @@ def claim_data(
     """
     if claim is None:
         return None
-    equally, direction = claim.equally_tuned, objective.direction
+
+    def against(paired: Paired, recipe: str) -> dict[str, Any]:
+        # Under other settings, and after more tuning, the reference is about the same.
+        mean = claim.rule_score if recipe == claim.rule else claim.opponent_score
+        return paired_data(paired, objective.direction, mean)
+
+    def measured(name: str, paired: Paired) -> dict[str, Any]:
+        mean = claim.metric_means.get(name, (None, None))[1]
+        return paired_data(paired, metrics.get(name, Metric(name)).direction, mean)
+
+    equally, checks, parts = claim.equally_tuned, claim.checks, claim.ablation
     data: dict[str, Any] = plain(
         {
             **asdict(claim),
             "shown": shown(claim.rule),
-            "paired": paired_data(claim.paired, direction),
-            "metrics": {
-                name: paired_data(paired, metrics.get(name, Metric(name)).direction)
-                for name, paired in claim.metrics.items()
-            },
-            "checks": [
-                {**asdict(check), "paired": paired_data(check.paired, direction)}
-                for check in claim.checks
-            ],
+            "paired": against(claim.paired, claim.opponent),
+            "metrics": {name: measured(name, paired) for name, paired in claim.metrics.items()},
+            "checks": [{**asdict(c), "paired": against(c.paired, c.against)} for c in checks],
+            "ablation": [{**asdict(p), "paired": against(p.paired, claim.rule)} for p in parts],
             "contradicted": claim.contradicted(objective, metrics),
-            "equally_tuned": None if equally is None else paired_data(equally, direction),
+            "equally_tuned": None if equally is None else against(equally, claim.opponent),
         }
     )
     return data
@@ -79,13 +88,17 @@ def opponent_of(comparison: Comparison, claim: Claim | None = None) -> str:
     return best.recipe if best else ""
 
 
-def changes(comparison: Comparison, claim: Claim | None = None) -> dict[str, Paired]:
-    """Return each other recipe against the best opponent, by recipe; empty without an opponent."""
+def changes(comparison: Comparison, claim: Claim | None = None) -> dict[str, dict[str, Any]]:
+    """Return each other recipe against the best opponent as plain data, by recipe.
+
+    It is empty without an opponent.
+    """
     opponent = opponent_of(comparison, claim)
     found = comparison.against(opponent) if opponent else {}
     if claim is not None and claim.opponent:
         found[claim.rule] = claim.paired  # corrected for its looks
-    return found
+    direction, mean = comparison.objective.direction, comparison.score_of(opponent)
+    return {recipe: paired_data(paired, direction, mean) for recipe, paired in found.items()}
 
 
 def answer_data(study: Study) -> dict[str, Any]:

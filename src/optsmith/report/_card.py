@@ -23,6 +23,7 @@ from optsmith.report._usage import commands
 from optsmith.report._values import (
     MISSING,
     Goal,
+    Quantity,
     count,
     duration,
     finite,
@@ -69,10 +70,10 @@ def make_card(data: Mapping[str, Any]) -> Card:
 
 def _evidence(claim: Mapping[str, Any], goal: Goal) -> Part:
     """Return the numbers behind the claim."""
-    quantities = [(goal.quantity.name, claim["paired"]), *claim["metrics"].items()]
+    metrics = [(goal.metric(name), paired) for name, paired in claim["metrics"].items()]
     facts: list[tuple[str, Text]] = [
-        (f"change of {name}", f"{change_text(paired)} ({evidence_text(paired)})")
-        for name, paired in quantities
+        (f"change of {quantity.name}", _change_words(paired, quantity))
+        for quantity, paired in [(goal.quantity, claim["paired"]), *metrics]
     ]
     against = claim["opponent"] or "none"
     facts.insert(0, ("compared with", (Verbatim(against), _at_lr(claim.get("opponent_lr")))))
@@ -88,15 +89,19 @@ def _evidence(claim: Mapping[str, Any], goal: Goal) -> Part:
     facts.append(("training for the same result", words))
     if finite(claim.get("step_ratio")) is not None:
         facts.append(("time per step", f"{fixed(claim['step_ratio'], 2)} times the opponent's"))
-    facts.append(("against an equally tuned opponent", _equally_tuned(claim)))
+    facts.append(("against an equally tuned opponent", _equally_tuned(claim, goal)))
     return Part("Evidence", facts)
 
 
-def _equally_tuned(claim: Mapping[str, Any]) -> Text:
+def _change_words(paired: Mapping[str, Any], quantity: Quantity) -> str:
+    return f"{change_text(paired, quantity.unit)} ({evidence_text(paired, quantity.unit)})"
+
+
+def _equally_tuned(claim: Mapping[str, Any], goal: Goal) -> Text:
     paired = claim.get("equally_tuned")
     if not paired:
         return NOT_MEASURED
-    words = f"{change_text(paired)} ({evidence_text(paired)})"
+    words = _change_words(paired, goal.quantity)
     return Verbatim(claim["equally_tuned_opponent"]), f": {words}"
 
 
@@ -132,7 +137,7 @@ def _opponents(data: Mapping[str, Any], goal: Goal) -> list[Part]:
         (
             Verbatim(row.get("shown") or row["label"]),
             goal.quantity.text(row.get("score")) if row["status"] == "ok" else row["status"],
-            *_change(row, final.get("opponent")),
+            *_change(row, final.get("opponent"), goal.quantity.unit),
             shortest(row.get("lr")),
             count(row.get("n")),
         )
@@ -151,10 +156,11 @@ def _opponents(data: Mapping[str, Any], goal: Goal) -> list[Part]:
     return [Part("Opponents", facts, head, lines)]
 
 
-def _change(row: Mapping[str, Any], opponent: Any) -> tuple[str, str]:
+def _change(row: Mapping[str, Any], opponent: Any, unit: str) -> tuple[str, str]:
     if row["label"] == opponent:
         return "reference", ""
-    return change_text(row.get("change")), interval_text(row.get("change")) or MISSING
+    paired = row.get("change")
+    return change_text(paired, unit), interval_text(paired, unit) or MISSING
 
 
 def _combinations(finalists: int, raced: Sequence[Mapping[str, Any]]) -> str:
@@ -182,8 +188,8 @@ def _checks(claim: Mapping[str, Any], goal: Goal) -> list[Part]:
         (
             check["setting"],
             Verbatim(against_text(claim, check)),
-            change_text(check["paired"]),
-            interval_text(check["paired"]) or MISSING,
+            change_text(check["paired"], goal.quantity.unit),
+            interval_text(check["paired"], goal.quantity.unit) or MISSING,
             count(check["paired"].get("seeds")),
         )
         for check in checks

@@ -61,7 +61,7 @@ def _speed_up(claim: Mapping[str, Any]) -> list[Content]:
 
 def _table(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
     """Return the best rule at other learning rates and horizons."""
-    checks = claim.get("checks") or []
+    checks, unit = claim.get("checks") or [], goal.quantity.unit
     if not checks:
         return []
     rows = [
@@ -69,8 +69,8 @@ def _table(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
             "tr",
             tag("th", check["setting"], scope="row"),
             tag("td", code(against_text(claim, check))),
-            tag("td", change_text(check["paired"]), class_="number"),
-            tag("td", interval_text(check["paired"]) or MISSING, class_="number spread"),
+            tag("td", change_text(check["paired"], unit), class_="number"),
+            tag("td", interval_text(check["paired"], unit) or MISSING, class_="number spread"),
             tag("td", count(check["paired"].get("seeds")), class_="number"),
         )
         for check in checks
@@ -91,12 +91,13 @@ def _table(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
 
 def _ablation(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
     """Return the best rule without each of its parts."""
+    unit = goal.quantity.unit
     rows = [
         tag(
             "tr",
             tag("th", code(part["without"]), scope="row"),
-            tag("td", change_text(part["paired"]), class_="number"),
-            tag("td", interval_text(part["paired"]) or MISSING, class_="number spread"),
+            tag("td", change_text(part["paired"], unit), class_="number"),
+            tag("td", interval_text(part["paired"], unit) or MISSING, class_="number spread"),
             tag("td", "makes no difference: removed" if part.get("removed") else "kept"),
         )
         for part in claim.get("ablation") or []

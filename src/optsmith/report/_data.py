@@ -8,16 +8,16 @@ from typing import Any
 
 from optsmith._errors import StudyError
 from optsmith._files import write_atomically
-from optsmith.evaluation import Evaluation, Paired, mean_and_spread, shown
+from optsmith.evaluation import Evaluation, mean_and_spread, shown
 from optsmith.optim import Baseline, is_baseline
-from optsmith.report._answer import answer_data, changes, opponent_of, paired_data, plain
+from optsmith.report._answer import answer_data, changes, opponent_of, plain
 from optsmith.report._card import make_card
 from optsmith.report._command import search_call, search_command
 from optsmith.report._markdown import markdown
 from optsmith.report._page import render
 from optsmith.report._tree import tree_levels
 from optsmith.study import Study, flat
-from optsmith.task import UNTRAINED, Objective
+from optsmith.task import UNTRAINED
 
 
 def write_report(study: Study, path: Path | None = None) -> Path:
@@ -77,7 +77,7 @@ def report_data(study: Study) -> dict[str, Any]:
             "steps": settings["protocol"]["final_steps"],
             "seeds": max((len(e.scores) for e in final.rows), default=0),
             "opponent": opponent_of(final, study.claim),
-            "rows": [_row(e, _change(against.get(e.recipe), study.objective)) for e in final.rows],
+            "rows": [_row(e, against.get(e.recipe)) for e in final.rows],
         },
         "history": [
             {
@@ -134,10 +134,6 @@ def _score(evaluation: Evaluation) -> dict[str, Any]:
         "spread": evaluation.spread,
         "seeds": len(evaluation.scores),
     }
-
-
-def _change(paired: Paired | None, objective: Objective) -> dict[str, Any] | None:
-    return None if paired is None else paired_data(paired, objective.direction)
 
 
 def _row(evaluation: Evaluation, change: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from statistics import median
 from typing import Any
 
 from optsmith.report._charts import Scale, at, scale_for, tick_labels
-from optsmith.report._evidence import Paired, change_text, interval_text
+from optsmith.report._evidence import Paired, change_text, interval_text, printed
 from optsmith.report._html import Content, Markup, code, tag
 from optsmith.report._rows import Row, grouped, is_rule, name_of
-from optsmith.report._values import finite, finites
+from optsmith.report._values import Goal, finite, finites
 
 
 def shown_rows(rows: Sequence[Row]) -> list[Row]:
@@ -47,7 +47,14 @@ def _mark(paired: Paired, x: Scale) -> list[Content]:
     return [around, tag("circle", cx=at(x(change)), cy="50%", r=4.5)]
 
 
-def _line(row: Row, x: Scale) -> Markup:
+def _drawn(paired: Paired, unit: str) -> Paired:
+    """Return a comparison with its numbers as they are printed: in percent, or in points."""
+    factor, _ = printed(paired, unit)
+    numbers = {key: finite(paired.get(key)) for key in ("change", "low", "high")}
+    return {**paired, **{k: None if v is None else factor * v for k, v in numbers.items()}}
+
+
+def _line(row: Row, x: Scale, unit: str) -> Markup:
     paired = row["change"]
     kind = "whisker ours" if is_rule(row) else "whisker"
     kind += " open" if paired.get("better") is None else ""
@@ -55,34 +62,36 @@ def _line(row: Row, x: Scale) -> Markup:
     return tag(
         "li",
         tag("span", code(name_of(row)) if is_rule(row) else name_of(row), class_="what"),
-        tag("svg", zero, _mark(paired, x), class_=kind, aria_hidden="true"),
-        tag("span", change_text(paired), class_="many"),
-        tag("span", interval_text(paired), class_="share"),
+        tag("svg", zero, _mark(_drawn(paired, unit), x), class_=kind, aria_hidden="true"),
+        tag("span", change_text(paired, unit), class_="many"),
+        tag("span", interval_text(paired, unit), class_="share"),
     )
 
 
-def _axis(x: Scale, minimize: bool) -> Markup:
+def _axis(x: Scale, minimize: bool, suffix: str) -> Markup:
     ticks = x.ticks(5)
-    labels = tick_labels([100 * tick for tick in ticks], log=False)
+    labels = tick_labels(ticks, log=False)
+    sign = suffix if suffix == " %" else ""  # a longer one is said once
     words = [
-        tag("text", f"{label} %", x=at(x(tick)), y="1.1em", class_="tick middle")
+        tag("text", f"{label}{sign}", x=at(x(tick)), y="1.1em", class_="tick middle")
         for tick, label in zip(ticks, labels, strict=True)
     ]
-    better = tag("span", "← better" if minimize else "better →", class_="what note")
+    way = "← better" if minimize else "better →"
+    better = tag("span", way if sign else f"{way},{suffix}", class_="what note")
     return tag("li", better, tag("svg", words, aria_hidden="true", class_="ticks"), class_="axis")
 
 
-def differences(final: Mapping[str, Any], minimize: bool) -> Markup | None:
+def differences(final: Mapping[str, Any], goal: Goal) -> Markup | None:
     """Return the figure, or None if nothing was compared with an opponent.
 
     Args:
         final: The final comparison.
-        minimize: Whether lower scores are better.
+        goal: The quantity of the scores.
     """
-    rows = shown_rows(final.get("rows") or [])
+    rows, unit = shown_rows(final.get("rows") or []), goal.quantity.unit
     if not rows:
         return None
-    x = _scale([row["change"] for row in rows])
+    x = _scale([_drawn(row["change"], unit) for row in rows])
     caption = tag(
         "figcaption",
         "Change relative to ",
@@ -91,5 +100,6 @@ def differences(final: Mapping[str, Any], minimize: bool) -> Markup | None:
         "only the best schedule is drawn.",
         class_="note",
     )
-    lines = [_line(row, x) for row in rows]
-    return tag("figure", caption, tag("ol", lines, _axis(x, minimize), class_="differences"))
+    lines = [_line(row, x, unit) for row in rows]
+    axis = _axis(x, goal.minimize, printed(rows[0]["change"], unit)[1])
+    return tag("figure", caption, tag("ol", lines, axis, class_="differences"))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from optsmith.evaluation import printed_in
 from optsmith.report._values import MISSING, finite, fixed, plural
 
 Paired = Mapping[str, Any]
@@ -16,24 +17,34 @@ MANY = 10.0
 """Changes of more than this factor are not printed exactly."""
 
 
-def _decimals(paired: Paired) -> int:
-    """Return the decimals of a change in percent that its interval supports.
+def printed(paired: Paired, unit: str = "") -> tuple[float, str]:
+    """Return the factor from a change to what is printed, and its unit: percent, or points.
+
+    Args:
+        paired: The comparison.
+        unit: Unit of what is compared.
+    """
+    return printed_in(unit, finite(paired.get("reference")))
+
+
+def _decimals(paired: Paired, factor: float) -> int:
+    """Return the decimals of a printed change that its interval supports.
 
     The change has at most three digits, or two without an interval.
     """
     low, high, change = (finite(paired.get(key)) for key in ("low", "high", "change"))
-    size = 100 * abs(change or 0.0)
-    width = 0.0 if low is None or high is None else 50 * (high - low)
+    size = factor * abs(change or 0.0)
+    width = 0.0 if low is None or high is None else factor / 2 * (high - low)
     scale = max(width / 5, size / 100) if width else size / 10
     return 1 if not scale else min(3, max(0, -math.floor(math.log10(scale))))
 
 
-def _percent(value: Any, decimals: int) -> str:
-    """Return a change in percent, with a sign unless it is zero."""
+def _signed(value: Any, factor: float, decimals: int) -> str:
+    """Return a printed change, with a sign unless it is zero."""
     number = finite(value)
     if number is None:
         return MISSING
-    text = fixed(100 * number, decimals)
+    text = fixed(factor * number, decimals)
     positive = number > 0 and any(digit in text for digit in "123456789")
     return f"+{text}" if positive else text
 
@@ -44,28 +55,37 @@ def against_text(claim: Mapping[str, Any], check: Mapping[str, Any]) -> str:
     return claim.get("shown") or against if against == claim.get("rule") else against
 
 
-def change_text(paired: Paired | None) -> str:
-    """Return the relative change: `-5.3 %`."""
+def change_text(paired: Paired | None, unit: str = "") -> str:
+    """Return the change: `-5.3 %`, or `+0.4 points` for fractions such as accuracies.
+
+    Args:
+        paired: The comparison; None if there is none.
+        unit: Unit of what is compared.
+    """
     if not paired or finite(paired.get("change")) is None:
         return MISSING
-    if paired["change"] > MANY:
+    factor, suffix = printed(paired, unit)
+    if factor * paired["change"] > 100 * MANY:
         return f"> {100 * MANY:,.0f} %"
-    return f"{_percent(paired['change'], _decimals(paired))} %"
+    return _signed(paired["change"], factor, _decimals(paired, factor)) + suffix
 
 
-def interval_text(paired: Paired | None) -> str:
+def interval_text(paired: Paired | None, unit: str = "") -> str:
     """Return the confidence interval of the change: `-7.9 to -2.4 %`; empty if it has none."""
     low, high = (finite((paired or {}).get(key)) for key in ("low", "high"))
-    if not paired or low is None or high is None or (finite(paired.get("change")) or 0.0) > MANY:
+    if not paired or low is None or high is None:
         return ""
-    decimals = _decimals(paired)
-    return f"{_percent(low, decimals)} to {_percent(high, decimals)} %"
+    factor, suffix = printed(paired, unit)
+    if factor * (finite(paired.get("change")) or 0.0) > 100 * MANY:
+        return ""
+    decimals = _decimals(paired, factor)
+    return f"{_signed(low, factor, decimals)} to {_signed(high, factor, decimals)}{suffix}"
 
 
-def evidence_text(paired: Paired) -> str:
+def evidence_text(paired: Paired, unit: str = "") -> str:
     """Return interval, seeds and p-value in words."""
     words = [plural(paired.get("seeds"), "seed", "seeds")]
-    if interval := interval_text(paired):
+    if interval := interval_text(paired, unit):
         words.insert(0, f"95 % interval {interval}")
     for key, who in (("diverged", "it"), ("other_diverged", "the opponent")):
         if paired.get(key):

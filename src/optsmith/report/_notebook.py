@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from typing import Any
 
 from optsmith.evaluation import (
     Claim,
     Comparison,
     Evaluation,
-    Paired,
     mean_and_spread,
     shown,
 )
@@ -134,7 +133,7 @@ def _table(
 def _row(
     e: Evaluation,
     comparison: Comparison,
-    against: Mapping[str, Paired],
+    against: Mapping[str, Mapping[str, Any]],
     names: Sequence[str],
     is_winner: bool,
 ) -> Markup:
@@ -143,7 +142,7 @@ def _row(
     cells = [score.replace("_", " ")]
     if against:
         paired = against.get(e.recipe)
-        cells.append(change_text(asdict(paired)) if paired else "")
+        cells.append(change_text(paired, objective.unit) if paired else "")
     for name in names:
         values = e.metrics.get(name, ())
         cells.append(comparison.metric(name).text(*mean_and_spread(values)) if values else "")

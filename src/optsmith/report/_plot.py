@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from optsmith._errors import OptsmithError, StudyError
-from optsmith.evaluation import Evaluation, shown
+from optsmith.evaluation import Evaluation, printed_in, shown
 from optsmith.report._answer import opponent_of
 from optsmith.report._figure import Series
 from optsmith.report._studies import AXES, bands, goal_of
@@ -53,7 +53,7 @@ def plot_study(study: Study) -> Any:
     if mine is None:
         return plot_studies(compare_studies([study]))
     other = rows.get(opponent_of(study.final, study.claim))
-    seeds = [] if other is None else _differences(mine, other)
+    seeds = [] if other is None else _differences(mine, other, study.objective.unit)
     figure, axes = _figure(2 if seeds else 1)
     for i, e in enumerate(filter(None, (mine, other))):
         points = [(a, b) for a, b in e.curve if finite(b) is not None]
@@ -93,26 +93,32 @@ def _draw_band(axis: Any, series: Series, colour: str) -> None:
         axis.fill_between(x, low, high, step="post", color=colour, alpha=0.18, linewidth=0)
 
 
-def _differences(mine: Evaluation, other: Evaluation) -> list[float]:
-    """Return the relative change in percent on each seed that both have, where both are finite."""
+def _differences(mine: Evaluation, other: Evaluation, unit: str) -> list[float]:
+    """Return the change on each seed that both have, where both are finite.
+
+    It is in percent, or in points if the scores are fractions.
+    """
     its = dict(zip(other.seeds, other.scores, strict=False))
     pairs = [(a, its[s]) for s, a in zip(mine.seeds, mine.scores, strict=False) if s in its]
-    return [100 * (a / b - 1) for a, b in pairs if b and finite(a) is not None and finite(b)]
+    known = [(a, b) for a, b in pairs if b and finite(a) is not None and finite(b)]
+    return [printed_in(unit, b)[0] * (a / b - 1) for a, b in known]
 
 
 def _draw_differences(axis: Any, study: Study, seeds: list[float], other: Evaluation) -> None:
     order = np.argsort(seeds)
     axis.axhline(0, color=COLOURS[1], linewidth=1)
     axis.plot(range(1, len(seeds) + 1), np.asarray(seeds)[order], "o", color=COLOURS[0])
-    paired = None if study.claim is None else study.claim.paired
+    paired, unit = None if study.claim is None else study.claim.paired, study.objective.unit
     if paired is not None and finite(paired.low) is not None and finite(paired.high) is not None:
-        axis.axhspan(100 * paired.low, 100 * paired.high, color=COLOURS[0], alpha=0.15, linewidth=0)
-        axis.axhline(100 * paired.change, color=COLOURS[0], linestyle="--", linewidth=1)
+        factor, _ = printed_in(unit, other.score)
+        low, high = factor * paired.low, factor * paired.high
+        axis.axhspan(low, high, color=COLOURS[0], alpha=0.15, linewidth=0)
+        axis.axhline(factor * paired.change, color=COLOURS[0], linestyle="--", linewidth=1)
     axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set(
         title=f"{study.objective.reported.name} against {other.recipe}",
         xlabel="seeds, in the order of their difference",
-        ylabel="change, %",
+        ylabel=f"change,{printed_in(unit, other.score)[1]}",
     )
 
 

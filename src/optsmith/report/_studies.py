@@ -68,10 +68,11 @@ def table_heads(comparison: StudyComparison) -> list[str]:
 def table_cells(comparison: StudyComparison) -> list[list[str]]:
     """Return one row of text per group; numbers are medians over its studies."""
     quantity = goal_of(comparison).quantity
+    unit = "%" if quantity.factor == 1 else "points"
 
     def change(value: Any) -> str:
         text = significant(None if value is None else 100 * value, 2)
-        return text if text == MISSING else f"{'+' if value > 0 else ''}{text} %"
+        return text if text == MISSING else f"{'+' if value > 0 else ''}{text} {unit}"
 
     return [
         [

@@ -68,8 +68,8 @@ class _Columns:
             return []
         paired = row.get("change")
         return [
-            tag("td", change_text(paired), class_="number"),
-            tag("td", interval_text(paired), class_="number spread"),
+            tag("td", change_text(paired, self.goal.quantity.unit), class_="number"),
+            tag("td", interval_text(paired, self.goal.quantity.unit), class_="number spread"),
         ]
 
     def head(self) -> Markup:
@@ -210,7 +210,7 @@ def final_section(data: Mapping[str, Any], goal: Goal) -> Markup | None:
     return section(
         "final",
         "Final evaluation" if all(map(is_rule, rows)) else "Comparison with tuned opponents",
-        differences(final, goal.minimize),
+        differences(final, goal),
         tag(
             "div",
             final_table(rows, goal, _marks(final, winner, recommended)),

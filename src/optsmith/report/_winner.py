@@ -89,9 +89,10 @@ def facts_list(facts: list[Fact]) -> Markup:
 
 def _evidence(claim: Mapping[str, Any], goal: Goal) -> Markup:
     """Return the best rule against the best opponent in numbers."""
+    metrics = [(goal.metric(name), paired) for name, paired in claim["metrics"].items()]
     facts: list[Fact] = [
-        (name, change_text(paired), evidence_text(paired))
-        for name, paired in [(goal.quantity.name, claim["paired"]), *claim["metrics"].items()]
+        (each.name, change_text(paired, each.unit), evidence_text(paired, each.unit))
+        for each, paired in [(goal.quantity, claim["paired"]), *metrics]
     ]
     speed_up = claim.get("speed_up")
     if speed_up:

@@ -110,9 +110,9 @@ class StudyComparison:
         """Return one row per group.
 
         Columns: number of studies; medians of the best search score, of the winner's held-out
-        score, of its relative change against the best opponent (-0.03: 3 % less), of the number of
-        evaluations, of the cost in full runs (opponents and final evaluation included) and of the
-        seconds.
+        score, of its change against the best opponent (-0.03: 3 % less; for fractions such as
+        accuracies, 3 points less), of the number of evaluations, of the cost in full runs
+        (opponents and final evaluation included) and of the seconds.
         """
         return [group.row() for group in self.groups]
 
@@ -197,14 +197,16 @@ def total_runs(study: Study) -> float:
 
 
 def _change(study: Study) -> float | None:
-    """Return the relative change of the winner's held-out score against the best opponent's."""
+    """Return the change of the winner's held-out score against the best opponent's."""
     if study.claim is not None:
-        return study.claim.paired.change
+        claim = study.claim
+        return claim.paired.in_unit(study.objective.unit, claim.opponent_score).change
     opponent = next((e for e in study.final.baselines if e.score is not None), None)
     mine = study.best().held_out if study.best(1) else None
     if opponent is None or mine is None:
         return None
-    return compare_evaluations(mine, opponent, study.objective).change
+    paired = compare_evaluations(mine, opponent, study.objective)
+    return paired.in_unit(study.objective.unit, opponent.score).change
 
 
 def _across(curves: Sequence[list[SoFar]], by: By, cost: float) -> BandPoint:

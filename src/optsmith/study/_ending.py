@@ -78,14 +78,14 @@ class TimeIsUp:
 
     Args:
         seconds: Returns the seconds of the study so far.
-        until: Seconds of the study at which the search ends.
+        until: Returns the seconds of the study at which the search ends.
         expected: Returns the expected seconds of jobs, given the candidates of each.
     """
 
     def __init__(
         self,
         seconds: Callable[[], float],
-        until: float,
+        until: Callable[[], float],
         expected: Callable[[Sequence[int]], float],
     ) -> None:
         self._seconds, self._until, self._expected = seconds, until, expected
@@ -93,4 +93,4 @@ class TimeIsUp:
     def __call__(self, jobs: Sequence[int]) -> str:
         """Return why the search ends; empty to continue."""
         end = self._seconds() + (self._expected(jobs) if jobs else 0.0)
-        return "its share of the time is used" if end > self._until else ""
+        return "its share of the time is used" if end > self._until() else ""

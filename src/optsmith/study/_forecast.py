@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from optsmith.evaluation import Evaluation
 from optsmith.study._context import SEARCH
@@ -23,8 +24,11 @@ SHORT = ("opponents", SEARCH)
 OPTIONAL = ("refinement", "speed-up", "checks")
 """Phases that are left out if there is no time for them."""
 
-NEEDED = {"refinement": ("tuning", "report")}
-"""Phases after an optional one that there must still be time for."""
+NEEDED = ("tuning", "report")
+"""Phases that there must be time for: their first evaluations, those of all finalists."""
+
+FEWEST = 2
+"""Finalists that are compared even if there is no time for them: a rule and an opponent."""
 
 
 class Forecast:
@@ -77,6 +81,7 @@ class Forecast:
         together = batch if batch and group > 1 else group
         self._search = SearchProgress(settings, self._rates, together, self._workers)
         self._under_way: UnderWay | None = None  # what is under way outside the search
+        self._begun: set[str] = set()
         self._searching = bool(self._work[SEARCH])
 
     # --- events ----------------------------------------------------------------------------------
@@ -84,11 +89,15 @@ class Forecast:
     def begin(self, phase: str, jobs: Sequence[Sequence[Entry]], now: float) -> None:
         """Count jobs of a phase as begun, instead of those expected; earlier phases are over."""
         self._advance(phase)
+        self._begun.add(phase)
         if self._work[phase]:
             self._work[phase].pop(0)
         kinds = [kind for job in jobs for e in job if (kind := Kind.of(e.recipe)) is not Kind.RULE]
         if kinds:  # of the opponents that are left
             self._plain_share = kinds.count(Kind.PLAIN) / len(kinds)
+        if phase == "tuning" and self._work["report"]:  # what is tuned is reported
+            first, *rest = self._work["report"]
+            self._work["report"] = [replace(first, evaluations=sum(map(len, jobs))), *rest]
         self._under_way = UnderWay(phase, [self._pending(job) for job in jobs], self._workers, now)
         self._last = now
 
@@ -141,7 +150,8 @@ class Forecast:
         if self._until is None:
             return total
         # Finalists are left out if there is no time for them, but what has begun is finished.
-        least = 0.0 if self._under_way is None else self._jobs_left(self._under_way, now)
+        under_way = 0.0 if self._under_way is None else self._jobs_left(self._under_way, now)
+        least = under_way + self.needed(fewest=not self._jobs_of("tuning"))
         return min(total, max(least, self._until - elapsed))
 
     def done(self, now: float) -> float:
@@ -159,10 +169,18 @@ class Forecast:
         """Return the expected seconds of jobs of the search, given the candidates of each."""
         return wall_time((self._search.job(size) for size in jobs), self._workers)
 
-    def needed_after(self, phase: str) -> float:
-        """Return the expected seconds of the phases that an optional one must leave time for."""
-        every = (self._work[needed][:1] for needed in NEEDED.get(phase, ()))
-        return sum(self._seconds(phase, work) for works in every for work in works)
+    def needed(self, fewest: bool = False) -> float:
+        """Return the expected seconds of the comparison, without its optional parts.
+
+        Args:
+            fewest: Whether to count only one rule and one opponent.
+        """
+        seconds = 0.0
+        for phase in NEEDED:
+            for work in [] if phase in self._begun else self._work[phase][:1]:
+                least = replace(work, evaluations=min(FEWEST, work.evaluations), of_rules=0.5)
+                seconds += self._seconds(phase, least if fewest else work)
+        return seconds
 
     # --- parts -----------------------------------------------------------------------------------
 
@@ -171,7 +189,8 @@ class Forecast:
 
     def _has_time(self, end: float, phase: str) -> bool:
         has_begun = self._jobs_of(phase) is not None
-        return self._until is None or has_begun or end + self.needed_after(phase) <= self._until
+        after = self.needed() if phase == "refinement" else 0.0
+        return self._until is None or has_begun or end + after <= self._until
 
     def _phase_left(self, phase: str, now: float) -> float:
         if phase == SEARCH:

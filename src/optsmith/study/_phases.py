@@ -161,9 +161,14 @@ def _search(begun: Begun, executor: Executor, recorder: Recorder, group: int) ->
         max_step_cost=terms.max_step_cost,
     )
     moment: list[Moment] = [*begun.moment]
-    if settings.search_until is not None:
-        expected = recorder.forecast.search_seconds
-        moment.append(TimeIsUp(recorder.clock.seconds, settings.search_until, expected))
+    if settings.search_until is not None and settings.max_time is not None:
+        planned, end, forecast = settings.search_until, settings.max_time, recorder.forecast
+
+        def until() -> float:
+            # The least of the comparison must fit even if runs take longer than measured.
+            return min(planned, RESERVE * end - forecast.needed(fewest=True))
+
+        moment.append(TimeIsUp(recorder.clock.seconds, until, forecast.search_seconds))
     ending = StoredEnding(recorder.clock, tally, terms.budget, begun.outcomes, moment)
     key = _KEYS[terms.dedupe]
     guard = Guard(settings.task)
