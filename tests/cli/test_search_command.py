@@ -121,13 +121,14 @@ def test_the_options_of_searchers_are_options_of_the_command(tmp_path):
     assert "--count-all / --no-count-all" in text
     assert "not only accepted ones. (mct, random, uct)" in text
     assert (
-        "--rungs TEXT Fidelities of successive halving, such as 0.1,0.3,1. (mct, random, uct)"
-        in text
+        "--rungs TEXT Fidelities of successive halving, such as 0.1,0.3,1."
+        " (mct, random, uct, evolution)" in text
     )
     assert "--exploration FLOAT Weight of the bonus of nodes with few draws. (uct)" in text
     assert "--start-from RULE|zoo|STUDY|FILE" in text
     assert "--warm-start / --no-warm-start" in text
-    assert "mct, random, mixture, uct, or a searcher of your own as file.py:Class" in text
+    names = "mct, random, mixture, uct, evolution"
+    assert f"{names}, or a searcher of your own as file.py:Class" in text
 
 
 def test_they_reach_the_study_and_the_command_that_repeats_it(tmp_path):

@@ -1,4 +1,4 @@
-"""Rules with one part left out, by which the parts of a rule are explained."""
+"""Parts of rules, and rules with one part replaced or left out."""
 
 from __future__ import annotations
 
@@ -37,6 +37,12 @@ def subrule(rule: Rule, at: int) -> Rule:
     return Rule(rule.operators[at:end])
 
 
+def replaced(rule: Rule, at: int, part: Rule) -> Rule:
+    """Return the rule with another sub-expression in place of the one at a position."""
+    end = at + subrule(rule, at).length
+    return Rule((*rule.operators[:at], *part.operators, *rule.operators[end:]))
+
+
 def deletions(rule: Rule) -> list[Edit]:
     """Return the rule without each of its terms, factors and functions, one at a time.
 
@@ -47,8 +53,7 @@ def deletions(rule: Rule) -> list[Edit]:
     found: dict[Rule, Edit] = {}
     for at, operator in enumerate(rule.operators):
         for without, part in _shorter(rule, at, operator):
-            whole = subrule(rule, at)
-            rest = Rule((*rule.operators[:at], *part, *rule.operators[at + whole.length :]))
+            rest = replaced(rule, at, Rule(part))
             if rest.uses("gradient") and rest not in found:
                 found[rest] = Edit(without, rest)
     return list(found.values())

@@ -8,6 +8,7 @@ from optsmith.searchers._base import (
     generator,
 )
 from optsmith.searchers._dictionary import folded, tunable
+from optsmith.searchers._evolution import Evolution
 from optsmith.searchers._mct import MonteCarloTree
 from optsmith.searchers._mixture import Mixture
 from optsmith.searchers._named import find_searcher, searchers
@@ -22,6 +23,7 @@ from optsmith.searchers._uct import UctSearch
 __all__ = [
     "Candidate",
     "Direction",
+    "Evolution",
     "Mixture",
     "MonteCarloTree",
     "OptionField",

@@ -123,7 +123,7 @@ def _extended(
     text, known, sizes = str(base), _terms(base), list[float]()
     for term in DICTIONARY:
         expression = Rule.parse(term.text)
-        rate = _rate(term, starts)
+        rate = rate_of(term, starts)
         in_space = {o.name for o in expression.operators if o.name[:1].isalpha()} <= names
         if rate is None or not in_space or str(expression) in known:
             continue
@@ -137,7 +137,7 @@ def _terms(rule: Rule) -> set[str]:
     return {str(subrule(rule, i)) for i in range(rule.length)}
 
 
-def _rate(term: Term, starts: Sequence[Start]) -> float | None:
+def rate_of(term: Term, starts: Sequence[Start]) -> float | None:
     """Return the learning rate at which a term makes updates of a useful size."""
     for optimizer in term.like:
         rates = [s.rate for s in starts if s.optimizer == optimizer and s.rate is not None]

@@ -50,7 +50,7 @@ DIGITS = 4
 class MixtureOptions:
     """Options of the search by mixtures."""
 
-    population: int = option(16, "Mixtures per generation.")
+    population: int = option(16, "Size of the population.")
     explore: float = option(EXPLORE, "Length of the runs that rank starting points.")
 
     def __post_init__(self) -> None:

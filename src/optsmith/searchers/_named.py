@@ -8,6 +8,7 @@ from optsmith._errors import OptsmithError
 from optsmith._load import load
 from optsmith._registry import Registry
 from optsmith.searchers._base import Searcher
+from optsmith.searchers._evolution import Evolution
 from optsmith.searchers._mct import MonteCarloTree
 from optsmith.searchers._mixture import Mixture
 from optsmith.searchers._random import RandomSearch
@@ -18,6 +19,7 @@ searchers.add("mct", MonteCarloTree)
 searchers.add("random", RandomSearch)
 searchers.add("mixture", Mixture)
 searchers.add("uct", UctSearch)
+searchers.add("evolution", Evolution)
 
 
 def find_searcher(text: str) -> type[Searcher]:

@@ -10,7 +10,7 @@ from typing import Any
 from optsmith.rules import Constant, Rule, constants, with_constants
 
 SPREAD = 0.3
-"""Standard deviation of the first generation, in the units of `_Coordinate`."""
+"""Standard deviation of the first generation, in the units of `Coordinate`."""
 
 FIRST_WEIGHT, WEIGHT_SPREAD = 0.15, 0.7
 """Weight of a new term relative to its typical size, and the spread of its logarithm.
@@ -26,7 +26,7 @@ LEAST_COMPLEMENT = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class _Coordinate:
+class Coordinate:
     """A constant on the scale on which it is tuned.
 
     Attributes:
@@ -100,10 +100,10 @@ class Tuner:
 
         self.rule, self.population, self.generation = rule, population, 0
         known = constants(rule)
-        self._group = _tied(rule, known)
+        self._group = tied(rule, known)
         first = [self._group.index(g) for g in range(max(self._group, default=-1) + 1)]
         units = weights or {}
-        self._coordinates = [_Coordinate(known[i], units.get(i)) for i in first]
+        self._coordinates = [Coordinate(known[i], units.get(i)) for i in first]
         self._cma: Any = None
         if first:
             spreads = np.array([c.spread for c in self._coordinates])
@@ -154,7 +154,7 @@ class Tuner:
         return with_constants(self.rule, [values[g] for g in self._group])
 
 
-def _tied(rule: Rule, known: Sequence[Constant]) -> list[int]:
+def tied(rule: Rule, known: Sequence[Constant]) -> list[int]:
     """Return the group of each constant; tied constants have the same."""
     groups: dict[Any, int] = {}
     found = []

@@ -19,7 +19,10 @@ from optsmith.study._stop import Ending
 from optsmith.study._tally import ACCEPTED
 
 Setting = tuple[float, int, float | None]
-"""Fidelity, block of seeds and fixed learning rate, which are equal within a group."""
+"""Fidelity, block of seeds and fixed learning rate."""
+
+Kind = tuple[float, int, bool]
+"""Fidelity, block of seeds and whether learning rates are tuned, which are equal within a group."""
 
 Key = tuple[str, Setting]
 """Fingerprint and setting: candidates that share them are duplicates."""
@@ -44,6 +47,10 @@ class _Entry:
     @property
     def setting(self) -> Setting:
         return self.candidate.fidelity, self.candidate.block, self.candidate.lr
+
+    @property
+    def kind(self) -> Kind:
+        return self.candidate.fidelity, self.candidate.block, self.candidate.lr is None
 
     @property
     def key(self) -> Key | None:
@@ -179,9 +186,9 @@ class Runner:
 
     def _begin(self, entries: Sequence[_Entry]) -> None:
         self._pending += len(entries)
-        alike: dict[Setting, list[_Entry]] = {}
+        alike: dict[Kind, list[_Entry]] = {}
         for entry in entries:
-            alike.setdefault(entry.setting, []).append(entry)
+            alike.setdefault(entry.kind, []).append(entry)
         for group in alike.values():
             known = [self.recorder.known(entry.candidate) for entry in group]
             if None in known:
@@ -210,8 +217,8 @@ class Runner:
             key = entries[0].candidate.key
             self._running[key] = entries
             rules = tuple(str(entry.candidate.rule) for entry in entries)
-            fidelity, block, lr = entries[0].setting
-            lrs = (lr,) * len(rules)
+            lrs = tuple(entry.candidate.lr for entry in entries)
+            fidelity, block, _ = entries[0].kind
             self.executor.submit(key, Job(SEARCH, rules, fidelity, block, lrs))
 
     # --- collect, record -------------------------------------------------------------------------
