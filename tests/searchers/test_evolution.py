@@ -255,7 +255,7 @@ def test_it_adapts_a_preset():
         "modern",
         "equal",
         True,
-        12,
+        24,
     )
 
 

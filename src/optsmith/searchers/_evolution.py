@@ -133,7 +133,8 @@ class Evolution(Searcher):
     @property
     def batch(self) -> int:
         """Candidates that are trained together."""
-        return max(1, min(8, self.options.children // 2))
+        half: int = self.options.children // 2
+        return max(1, min(8, half))
 
     @property
     def need(self) -> int:
