@@ -133,7 +133,7 @@ class Evolution(Searcher):
     @property
     def batch(self) -> int:
         """Candidates that are trained together."""
-        return max(1, min(8, self.options.children // 2))
+        return max(1, min(8, int(self.options.children) // 2))
 
     @property
     def need(self) -> int:
