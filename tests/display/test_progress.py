@@ -288,6 +288,12 @@ def test_scores_of_different_lengths_are_not_compared():
     assert standing.lead() == ""
 
 
+def test_rules_have_round_numbers_in_lines_of_progress():
+    rule = "0.123456*ema(g, 0.8765432) + 1*mom(g, 0.9)"
+    standing = Standing(Objective(), found(rule, 0.1, 10))
+    assert standing.text() == "best rule 0.1 (0.123*ema(g, 0.877) + 1*mom(g))"
+
+
 def test_the_direction_counts():
     objective = Objective("accuracy", "maximize", "last", "%")
     standing = Standing(objective, found("g", 0.9), found("torch:sgd", 0.8))

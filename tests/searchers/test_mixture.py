@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from optsmith import Rule, spaces
 from optsmith.evaluation import Evaluation, Status
 from optsmith.rules import constants, depends_on_role, skeleton
+from optsmith.screening import Screen
 from optsmith.searchers import Mixture, Outcome, Start
 from optsmith.searchers._dictionary import folded, mixture_of
 from optsmith.searchers._start import split_decay, with_averages
@@ -38,6 +41,32 @@ def test_it_starts_from_the_best_known_rule_with_new_terms_at_zero():
     assert {known[i].value for i in weights} == {0.0}
     # Adam's rate tells the size of what is normalised, momentum's that of gradients.
     assert sorted(weights.values()) == pytest.approx([0.018, 0.02, 0.06, 0.06])
+
+
+def test_what_exceeds_the_limits_of_a_search_is_neither_start_nor_term():
+    screen = Screen(max_state_bytes=4)
+    searcher = Mixture(MODERN, 64)
+    searcher.allows = lambda rule: not screen.exceeded(rule)
+    searcher.begin([replace(STARTS[1], score=0.1), *STARTS])
+    told = drive(searcher, lambda candidate: 1.0)
+    assert all(screen.exceeded(c.rule) == "" for c in told)
+    assert "mixtures around torch:nesterov+cosine" in searcher.log[0]
+    assert any("sign(mom(g" in str(c.rule) for c in told)  # it shares the momentum
+    (proposal,) = searcher.proposals()
+    assert screen.exceeded(proposal.rule) == ""
+
+
+def test_without_a_start_within_the_limits_the_others_are_ranked():
+    searcher = Mixture(MODERN, 64)
+    searcher.allows = lambda rule: rule == STARTS[2].rule
+    searcher.begin(STARTS)
+    assert [c.rule for c in searcher.ask(4)] == [STARTS[2].rule]
+    none = Mixture(MODERN, 64)
+    none.allows = lambda rule: False
+    none.begin(STARTS)
+    assert none.ask(4) == []
+    assert none.proposals() == []
+    assert none.log == ["no starting point could be trained within the limits of the search"]
 
 
 MUON = Start(

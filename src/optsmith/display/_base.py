@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from optsmith.display._pace import Pace, duration_text, rate_text
-from optsmith.display._standing import Standing
+from optsmith.display._standing import Standing, brief_recipe
 from optsmith.evaluation import Evaluation
 from optsmith.searchers import Candidate, Outcome, Searcher
 from optsmith.study import Observer, Settings, Tally, without_known
@@ -175,7 +175,7 @@ class Display(Observer):
         rows = [("best rule", "none yet")]
         if (rule := standing.rule) is not None:
             lr = "" if rule.lr is None else f"  (lr {rule.lr:.4g})"
-            rows = [("best rule", f"{standing.score(rule)}  {rule.recipe}{lr}")]
+            rows = [("best rule", f"{standing.score(rule)}  {brief_recipe(rule.recipe)}{lr}")]
         if (opponent := standing.opponent) is not None:
             lead = standing.lead()
             words = f": the rule is {lead}" if lead else ""

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from optsmith.evaluation import Evaluation
 from optsmith.optim import is_baseline
+from optsmith.rules import Rule, rounded
 from optsmith.task import Objective
+
+DIGITS = 3
+"""Digits of the numbers of a rule in a line of progress."""
+
+
+@lru_cache(maxsize=8)
+def brief_recipe(recipe: str) -> str:
+    """Return a recipe with round numbers, for a line of progress."""
+    return recipe if is_baseline(recipe) else str(rounded(Rule.parse(recipe), DIGITS))
 
 
 @dataclass
@@ -56,7 +67,7 @@ class Standing:
     def text(self) -> str:
         """Return both in one line."""
         parts = [
-            f"{name} {self.score(evaluation)} ({evaluation.recipe})"
+            f"{name} {self.score(evaluation)} ({brief_recipe(evaluation.recipe)})"
             for name, evaluation in (("best rule", self.rule), ("best opponent", self.opponent))
             if evaluation is not None
         ]

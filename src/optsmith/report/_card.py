@@ -170,7 +170,8 @@ def _combinations(finalists: int, raced: Sequence[Mapping[str, Any]]) -> str:
         return words
     shares = Counter(percent(left.get("fidelity") or 0.0, 1.0) for left in raced)
     left = ", ".join(f"{many} after {share}" for share, many in shares.items())
-    return f"{words}; {len(raced)} left the race ({left} of the run), {finalists} were compared"
+    was = "was" if finalists == 1 else "were"
+    return f"{words}; {len(raced)} left the race ({left} of the run), {finalists} {was} compared"
 
 
 def _rates(opponents: Iterable[Mapping[str, Any]]) -> str:
@@ -223,6 +224,8 @@ def _untested(claim: Mapping[str, Any]) -> Part:
     tested = " and ".join(["this one", *horizons])
     items = ["other models and model sizes", "other data", "other batch sizes"]
     items.append(f"other horizons than {tested}")
+    if not any("learning rate" in words for words in settings):
+        items.append("other learning rates than the best")
     if not claim.get("equally_tuned"):
         items.append("the opponents' other constants, such as betas and weight decay: at defaults")
     return Part("Not tested", items=items)

@@ -81,7 +81,7 @@ class Screen:
             reason = misapplied(rule) or next(
                 (why for recorded, _, _ in different if (why := _malformed(recorded))), ""
             )
-            reason = reason or self._exceeds(rule)
+            reason = reason or self.exceeded(rule)
             if reason:
                 return Screening(False, reason, math.nan, math.nan, *codes)
             cosine = min(
@@ -97,8 +97,8 @@ class Screen:
         reason = self._refuse(cosine, smallest)
         return Screening(not reason, reason, cosine, smallest, *codes)
 
-    def _exceeds(self, rule: Rule) -> str:
-        """Return which limit a rule exceeds, or ""."""
+    def exceeded(self, rule: Rule) -> str:
+        """Return which limit on state or cost a rule exceeds, or ""."""
         if self.max_state_bytes is not None and state_bytes_of(rule) > self.max_state_bytes:
             return "has too much state"
         if self.max_step_cost is not None and step_cost_of(rule) > self.max_step_cost:

@@ -6,7 +6,7 @@ import hashlib
 import random
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -120,6 +120,8 @@ class Searcher(ABC):
         Options: Frozen dataclass of the searcher's options, with fields of type `int`, `float`,
             `bool` or `str`, each declared with `option`.
         log: Messages about the searcher's decisions; append-only.
+        allows: Returns whether a rule is within the limits of the search on state and cost, for
+            searchers that compose rules; those that are not are refused. Set before `begin`.
 
     Raises:
         OptsmithError: A setting is invalid.
@@ -140,6 +142,7 @@ class Searcher(ABC):
         self.space, self.budget, self.seed, self.direction = space, budget, seed, direction
         self.options: Any = self.Options() if options is None else options
         self.log: list[str] = []
+        self.allows: Callable[[Rule], bool] = lambda rule: True
 
     @classmethod
     def adapted(cls, preset: Preset) -> Preset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from optsmith.rules import Rule, constants, depends_on_role, is_number, subrule
@@ -89,7 +89,11 @@ def folded(rule: Rule, lr: float) -> Proposal:
 
 
 def mixture_of(
-    base: Rule, lr: float, starts: Sequence[Start], space: Space
+    base: Rule,
+    lr: float,
+    starts: Sequence[Start],
+    space: Space,
+    allows: Callable[[Rule], bool] = lambda rule: True,
 ) -> tuple[Rule, dict[int, float]]:
     """Return a rule extended by the terms of the dictionary, and the sizes of their weights.
 
@@ -102,12 +106,13 @@ def mixture_of(
         lr: Its learning rate.
         starts: Rules whose learning rates tell the size of terms.
         space: The space, whose operators the terms must have.
+        allows: Returns whether a rule is within the limits of the search.
     """
     decay, body = split_decay(with_averages(base))
     names = {operator.name for operator in space.operators}
     if depends_on_role(body):
         return _with_factors(decay, body), {}
-    whole, sizes = _extended(body, lr, starts, names)
+    whole, sizes = _extended(body, lr, starts, names, allows)
     rule = _with_factors(decay, whole)
     weights: dict[int, float] = {}
     for i, constant in enumerate(constants(rule)):
@@ -117,7 +122,11 @@ def mixture_of(
 
 
 def _extended(
-    base: Rule, lr: float, starts: Sequence[Start], names: set[str]
+    base: Rule,
+    lr: float,
+    starts: Sequence[Start],
+    names: set[str],
+    allows: Callable[[Rule], bool],
 ) -> tuple[Rule, list[float]]:
     """Return a rule plus the terms of the dictionary, each with weight 0, and their sizes."""
     text, known, sizes = str(base), _terms(base), list[float]()
@@ -127,8 +136,10 @@ def _extended(
         in_space = {o.name for o in expression.operators if o.name[:1].isalpha()} <= names
         if rate is None or not in_space or str(expression) in known:
             continue
-        text += f" + 0*({term.text})"
-        sizes.append(rate / lr)
+        more = f"{text} + 0*({term.text})"
+        if allows(Rule.parse(more)):
+            text = more
+            sizes.append(rate / lr)
     return Rule.parse(text), sizes
 
 

@@ -181,11 +181,11 @@ class Mixture(Searcher):
         """
         if all(s.origin == "given" for s in self._starts):
             self._starts += FALLBACK  # their learning rates tell the size of new terms
-        scored = any(s.score is not None and s.lr is not None for s in self._starts)
+        scored = bool(self._known_starts())
         fidelity = 1.0 if scored else self.options.explore
         for i, start in enumerate(self._starts):
             given = start.origin == "given"
-            if given or not scored:
+            if (given or not scored) and self.allows(start.rule):
                 lr = start.lr if given else None
                 name = f"start:{i}"
                 self._queue.append(Candidate(name, start.rule, fidelity, lr=lr, phase=STARTING))
@@ -197,16 +197,23 @@ class Mixture(Searcher):
             lr = evaluation.lr
             self._starts[i] = replace(start, lr=lr, score=outcome.score, rate=lr)
 
+    def _known_starts(self) -> list[Start]:
+        """Return the starting points with a score, within the limits of the search."""
+        known = (s for s in self._starts if s.score is not None and s.lr is not None)
+        return [s for s in known if self.allows(plain_rule(s))]
+
     def _choose_start(self) -> None:
-        known = [s for s in self._starts if s.score is not None and s.lr is not None]
+        known = self._known_starts()
         if not known:
-            self.log.append("no starting point could be trained")
+            self.log.append("no starting point could be trained within the limits of the search")
             return
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
         self._found, self._lr = best.rule, float(best.lr or 1.0)
-        rule, weights = mixture_of(plain_rule(best), self._lr, self._starts, self.space)
+        rule, weights = mixture_of(
+            plain_rule(best), self._lr, self._starts, self.space, self.allows
+        )
         self._tuner = Tuner(rule, self.seed, self._population, weights)
-        self._compares_directions = len(compositions(rule, self.space)) > 1
+        self._compares_directions = len(self._compositions(rule)) > 1
         self.log.append(
             f"mixtures around {best.name}: {self._tuner.dimensions} numbers,"
             f" {len(weights)} new terms"
@@ -233,10 +240,14 @@ class Mixture(Searcher):
 
     def _begin_directions(self, centre: Rule) -> None:
         """Queue other directions of the centre's hidden matrices, if there is budget for them."""
-        contenders = Contenders(compositions(centre, self.space), self._lr)
+        contenders = Contenders(self._compositions(centre), self._lr)
         if contenders.cost <= DIRECTIONS * self.budget:
             self._contenders = contenders
             self._queue.extend(contenders.candidates())
+
+    def _compositions(self, rule: Rule) -> list[Rule]:
+        first, *others = compositions(rule, self.space)
+        return [first, *filter(self.allows, others)]
 
     def _compare_directions(self, contenders: Contenders, losses: Mapping[str, float]) -> None:
         contenders.tell(losses)

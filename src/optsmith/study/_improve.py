@@ -28,6 +28,9 @@ POPULATION, GENERATIONS = 8, 6
 FIRST_BLOCK = 60_000
 """First block of seeds; searches and the shortening of rules use those before."""
 
+WORK = 2.2
+"""Work of all that follows, relative to the comparison of forms."""
+
 DIGITS = 4
 """Significant digits of tuned numbers."""
 
@@ -54,7 +57,7 @@ class Improver:
         """
         forms = [form for rule in rules[:FEW] for form in _forms(rule)]
         entries = [Entry(SELECTION, f.recipe, around=f.lr) for f in forms]
-        if not entries or not self._ledger.allows(PHASE, entries, 1.0):
+        if not entries or not self._ledger.allows(PHASE, entries, WORK):
             return list(rules)
         found = self._ledger.evaluate(PHASE, entries)
         tuned = [e for e in found if e.status is Status.OK and e.score is not None]

@@ -81,8 +81,10 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
             observer.entered,
         )
         recorder.skip(OPPONENTS)
+        screen = _screen(begun)
+        searcher.allows = lambda rule: not screen.exceeded(rule)
         searcher.begin(all_starts(settings, opponents, raced))
-        _search(begun, executor, recorder, group)
+        _search(begun, executor, recorder, group, screen)
         recorder.skip(SEARCH)
         result = _compare(begun, ledger, recorder, opponents)
         recorder.finish(result, raced)
@@ -125,7 +127,8 @@ def _compare(
 
 def _proposed(recorder: Recorder, terms: Preset) -> list[Finalist]:
     """Return the rules that the searcher recommends; otherwise those with the best scores."""
-    recommended = recorder.searcher.proposals()
+    searcher = recorder.searcher
+    recommended = [p for p in searcher.proposals() if searcher.allows(p.rule)]
     if recommended:
         return [Finalist(str(p.rule), p.lr) for p in recommended[: terms.proposals]]
     best = recorder.tally.best(len(recorder.tally.evaluated))
@@ -150,16 +153,23 @@ def _announce(begun: Begun, recorder: Recorder, observer: Observer) -> None:
         observer.resumed(recorder.count)
 
 
-def _search(begun: Begun, executor: Executor, recorder: Recorder, group: int) -> None:
-    """Run the search, until its searcher is done or a reason ends it."""
-    settings, terms, tally = begun.settings, begun.terms, recorder.tally
-    screen = Screen(
-        descent=Screen().descent if terms.descent else None,
-        trajectory=Screen().trajectory if terms.trajectory else None,
-        seed=settings.seed,
+def _screen(begun: Begun) -> Screen:
+    """Return the screen of the search."""
+    terms, usual = begun.terms, Screen()
+    return Screen(
+        descent=usual.descent if terms.descent else None,
+        trajectory=usual.trajectory if terms.trajectory else None,
+        seed=begun.settings.seed,
         max_state_bytes=terms.max_state_bytes,
         max_step_cost=terms.max_step_cost,
     )
+
+
+def _search(
+    begun: Begun, executor: Executor, recorder: Recorder, group: int, screen: Screen
+) -> None:
+    """Run the search, until its searcher is done or a reason ends it."""
+    settings, terms, tally = begun.settings, begun.terms, recorder.tally
     moment: list[Moment] = [*begun.moment]
     if settings.search_until is not None and settings.max_time is not None:
         planned, end, forecast = settings.search_until, settings.max_time, recorder.forecast
