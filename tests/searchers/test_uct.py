@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from optsmith import OptsmithError, Rule, Space, operators, spaces
+from optsmith import OptsmithError, Rule, Space, operators, spaces, zoo
 from optsmith.searchers import MonteCarloTree, Outcome, Start, UctSearch, generator
 from optsmith.searchers._uct_tree import UctTree
 from optsmith.testing import check_searcher
@@ -18,6 +18,8 @@ STARTS = [
     Start("mine", Rule.parse("ld*sign(m1) - Adam"), origin="given"),
     Start("a", Rule.parse("g")),
 ]
+
+ZOO = [Start(name, entry.rule, origin="zoo") for name, entry in zoo.items()]
 
 
 def uct(budget, space=SMALL, seed=0, direction="minimize", **options):
@@ -186,13 +188,21 @@ def test_known_rules_come_first_and_are_in_the_tree():
     assert len(drawn) == 38
 
 
+def test_an_id_is_a_rule_so_that_a_larger_budget_can_continue():
+    few, more = uct(40, PAPER), uct(80, PAPER)
+    few.begin(ZOO)
+    more.begin(ZOO)
+    one, two = ({c.id: c.rule for c in drive(s, accepted)} for s in (few, more))
+    assert list(one)[:10] == list(two)[:10]  # of the 10 and 20 known rules
+    assert all(one[name] == two[name] for name in one.keys() & two.keys())
+
+
 def test_rungs_promote_the_best_after_all_are_drawn():
     searcher = uct(30, PAPER, rungs="0.1,0.3,1")
-    told = drive(searcher, lambda c: accepted(c, float(c.id.partition(":")[2])), n=5)
+    told = drive(searcher, lambda c: accepted(c, hash_of(c)), n=5)
     ids = {f: [c.id for c in told if c.fidelity == f] for f in (0.1, 0.3, 1.0)}
-    assert ids[0.1] == [f"0:{i}" for i in range(30)]
-    assert ids[0.3] == [f"0:{i}" for i in range(10)]
-    assert ids[1.0] == [f"0:{i}" for i in range(3)]
+    ranked = [c.id for c in sorted(told[:30], key=hash_of)]
+    assert (len(ids[0.1]), ids[0.3], ids[1.0]) == (30, ranked[:10], ranked[:3])
 
 
 def test_it_ends_at_its_most_draws_and_evaluations():

@@ -93,9 +93,10 @@ def test_workers_and_interruptions_change_nothing(tmp_path, algorithm):
 @pytest.mark.parametrize("algorithm", SEARCHERS)
 def test_a_larger_budget_continues_with_more_of_them(tmp_path, algorithm):
     few = search(tmp_path, algorithm=algorithm)
-    more = search(tmp_path, algorithm=algorithm, budget=16)
+    more = search(tmp_path, algorithm=algorithm, budget=24)
+    assert 0 < len(starts(few)) < len(starts(more))
     assert starts(more)[: len(starts(few))] == starts(few)
-    assert more.finished
+    assert facts(search(tmp_path / "at once", algorithm=algorithm, budget=24)) == facts(more)
 
 
 # --- what the user gives --------------------------------------------------------------------------

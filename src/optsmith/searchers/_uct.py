@@ -57,7 +57,7 @@ class UctSearch(Searcher):
     Candidates are drawn in steps. A step depends on the outcomes of all steps but the last, so that
     one step is evaluated while the next is drawn.
 
-    See `Searcher` for the other arguments.
+    See `Searcher` for the arguments.
     """
 
     Options = UctOptions
@@ -77,7 +77,7 @@ class UctSearch(Searcher):
         self._tree = UctTree(space, self.options.exploration, self.options.widening)
         self._evaluations_left = math.ceil(EVALUATIONS_PER_BUDGET * budget)
         self._counted = 0
-        self._steps = self._drawn = self._told = self._learned = 0  # steps, and draws of them
+        self._drawn = self._told = self._learned = 0  # numbers of draws
         self._queue: deque[Candidate] = deque()  # drawn, not asked for yet
         self._outcomes: deque[tuple[Candidate, Outcome]] = deque()  # told, not in the tree yet
         self._history: list[tuple[Candidate, Outcome]] = []
@@ -128,9 +128,10 @@ class UctSearch(Searcher):
             rule = self._tree.draw(generator(self.seed, 0, index))
             if rule is None:
                 break
-            self._queue.append(
-                Candidate(f"0:{index}", rule, self._ladder.fidelity, phase=self._ladder.phase)
-            )
+            # The id is the rule: with a larger budget there are more known rules, so draws differ,
+            # and an id must identify one rule.
+            fidelity, phase = self._ladder.fidelity, self._ladder.phase
+            self._queue.append(Candidate(str(rule), rule, fidelity, phase=phase))
         self._drawn += len(self._queue)
         return bool(self._queue)
 
