@@ -14,7 +14,7 @@ from optsmith._stored import damaged
 Direction = Literal["minimize", "maximize"]
 
 SCHEMA_KEY = "optsmith:schema"
-SCHEMA = 3
+SCHEMA = 4
 """Version of the format of attributes and trials."""
 
 
