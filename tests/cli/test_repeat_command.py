@@ -99,7 +99,7 @@ SEARCHERS = {
     "mct": {"--levels": COUNTS, "--count-all": None, "--no-count-all": None},
     "random": {"--rungs": st.sampled_from(["1", "0.5,1"]), "--draws": COUNTS},
     "uct": {"--exploration": RATES, "--widening": RATES, "--rungs": st.just("0.5,1")},
-    "evolution": {"--children": COUNTS, "--polish": st.sampled_from(["0", "0.25"])},
+    "evolution": {"--children": COUNTS, "--tuning": st.sampled_from(["0", "0.25"])},
 }
 
 

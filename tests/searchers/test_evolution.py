@@ -11,7 +11,7 @@ import pytest
 from optsmith import OptsmithError, Rule, spaces
 from optsmith.evaluation import Evaluation, Status
 from optsmith.rules import constants
-from optsmith.searchers import Evolution, Outcome, Start
+from optsmith.searchers import Evolution, Outcome, Start, generator
 from optsmith.searchers._genome import Genome
 from optsmith.searchers._population import Member, Population
 from optsmith.testing import check_searcher
@@ -70,7 +70,7 @@ def generations(told):
     return found
 
 
-@pytest.mark.parametrize("options", [{}, {"rungs": "1"}, {"rungs": "0.1,0.3,1", "polish": 0.0}])
+@pytest.mark.parametrize("options", [{}, {"rungs": "1"}, {"rungs": "0.1,0.3,1", "tuning": 0.0}])
 def test_it_keeps_the_contract_with_starting_points(options):
     def with_starts(budget, seed):
         return make(budget, seed, [*STARTS, *UNSCORED], children=6, population=5, **options)
@@ -78,7 +78,7 @@ def test_it_keeps_the_contract_with_starting_points(options):
     check_searcher(with_starts)
 
 
-def test_it_keeps_the_contract_with_polishing():
+def test_it_keeps_the_contract_with_tuned_numbers():
     check_searcher(lambda budget, seed: make(6 * budget, seed, children=6))
 
 
@@ -86,7 +86,7 @@ def test_it_improves_on_its_starting_points():
     searcher = make()
     told = drive(searcher)
     best = searcher.proposals()[0]
-    value = min(score(c) for c in told if c.rule == best.rule or c.phase == "polish")
+    value = min(score(c) for c in told if c.rule == best.rule or c.phase == "tuning")
     assert value < min(score(c) for c in told if c.id.startswith("0:"))
     assert cost(told) < 97  # the number of promoted children is rounded up
     assert 94 <= searcher.spent <= 96
@@ -133,7 +133,7 @@ def test_the_best_of_a_rung_are_promoted_and_full_length_decides():
         if fidelity < 1:
             best = sorted(candidates, key=score)[: math.ceil(0.3 * len(candidates))]
             assert [c.id for c in found[generation, 1.0]] == [c.id for c in best]
-    searcher = make(polish=0.0, blocks=0)
+    searcher = make(tuning=0.0, blocks=0)
     told = drive(searcher)
     full = [c for c in told if c.fidelity == 1]
     assert searcher.proposals()[0].rule == min(full, key=score).rule
@@ -141,7 +141,7 @@ def test_the_best_of_a_rung_are_promoted_and_full_length_decides():
 
 def test_nothing_is_trained_twice():
     told = drive(make(budget=200))
-    seen = Counter((str(c.rule), c.lr, c.fidelity, c.block) for c in told if c.phase != "polish")
+    seen = Counter((str(c.rule), c.lr, c.fidelity, c.block) for c in told if c.phase != "tuning")
     assert max(seen.values()) == 1
 
 
@@ -152,7 +152,7 @@ def test_a_duplicate_has_the_score_of_its_original_and_costs_nothing():
             return Outcome("duplicate", "x", found.score, evaluation=found.evaluation)
         return found
 
-    searcher = make(polish=0.0, blocks=0)
+    searcher = make(tuning=0.0, blocks=0)
     told = drive(searcher, outcome)
     duplicates = [c for c in told if c.id == "0:5"]
     assert [c.fidelity for c in duplicates] == [0.3, 1.0]
@@ -172,11 +172,16 @@ def test_larger_is_better_when_told_so():
 
 
 def test_a_search_without_progress_restarts_from_the_best_and_the_starts():
-    searcher = make(stagnation=32, polish=0.0)
+    searcher = make(stagnation=32, tuning=0.0)
     told = drive(searcher, lambda c: accepted(c, 0.6))
-    assert searcher.log[0] == "restart 1: 32 children without a better rule"
+    assert searcher.log[0] == "restart 1 after 32 children"
     assert searcher.summary()["restarts"] >= 2
-    assert len(told) > 100
+    # The first four children after a restart are drawn at random.
+    by_generation = generations(told)
+    for generation in range(5):
+        first = [c.rule for c in by_generation[generation, 0.3][:4]]
+        drawn = [MODERN.sample(generator(0, generation, i)) for i in range(4)]
+        assert (first == drawn) == (generation in (2, 4))
 
 
 def test_the_best_are_chosen_with_other_seeds():
@@ -185,7 +190,7 @@ def test_the_best_are_chosen_with_other_seeds():
         value = score(candidate)
         return accepted(candidate, -value if candidate.block else value)
 
-    searcher = make(polish=0.0)
+    searcher = make(tuning=0.0)
     told = drive(searcher, outcome)
     again = [c for c in told if c.phase == "choice"]
     assert sorted({c.block for c in again}) == [1, 2, 3]
@@ -194,34 +199,34 @@ def test_the_best_are_chosen_with_other_seeds():
     assert proposed == sorted({c.rule for c in again}, key=lambda r: proposed.index(r))
     values = [score(next(c for c in again if c.rule == rule)) for rule in proposed]
     assert values == sorted(values, reverse=True)
-    assert searcher.describe() == "the best rules with other seeds"
+    assert searcher.describe() == "scoring the best rules with other seeds"
 
 
 def test_the_numbers_of_the_best_are_tuned_with_new_seeds():
     searcher = make(budget=120)
     told = drive(searcher)
-    polished = [c for c in told if c.phase == "polish"]
-    assert len(polished) == 36  # three generations of 12 in 35 % of 120
-    assert len({c.block for c in polished}) == 3
-    assert not {c.block for c in polished} & {c.block for c in told if c.phase != "polish"}
+    tuned = [c for c in told if c.phase == "tuning"]
+    assert len(tuned) == 36  # three generations of 12 in 35 % of 120
+    assert len({c.block for c in tuned}) == 3
+    assert not {c.block for c in tuned} & {c.block for c in told if c.phase != "tuning"}
     first, second, *_ = searcher.proposals()
-    assert searcher.log[-1].startswith("tuning the numbers of")
+    assert searcher.log[-1].startswith("best of 8 generations: ")
     assert first.rule != second.rule
     assert all(MODERN.contains(p.rule) for p in searcher.proposals())
 
 
-def test_a_space_with_fixed_numbers_is_not_polished():
+def test_a_space_with_fixed_numbers_is_not_tuned():
     searcher = make(space=PAPER)
     told = drive(searcher)
     assert all(PAPER.contains(c.rule) for c in told)
-    assert not [c for c in told if c.phase == "polish"]
+    assert not [c for c in told if c.phase == "tuning"]
 
 
 def test_known_rules_are_proposed_only_if_there_are_no_others():
-    searcher = make(polish=0.0, blocks=0)
+    searcher = make(tuning=0.0, blocks=0)
     drive(searcher, lambda c: Outcome("rejected", c.id))
     assert str(searcher.proposals()[0].rule) == "cd*(g + 0.9*mom(g))"
-    searcher = make(polish=0.0, blocks=0)
+    searcher = make(tuning=0.0, blocks=0)
     drive(searcher, lambda c: accepted(c, 9.0))
     assert str(searcher.proposals()[0].rule) != "cd*(g + 0.9*mom(g))"
 
@@ -265,7 +270,7 @@ def test_it_adapts_a_preset():
         ({"population": 1}, "population must be at least 2, not 1"),
         ({"children": 0}, "children must be at least 1, not 0"),
         ({"blocks": -1}, "blocks must be at least 0, not -1"),
-        ({"polish": 1.0}, "polish must be at least 0 and below 1, not 1"),
+        ({"tuning": 1.0}, "tuning must be at least 0 and below 1, not 1"),
         ({"rungs": "0.3"}, "rungs must be increasing fractions"),
     ],
 )

@@ -123,6 +123,18 @@ def test_a_term_is_not_added_twice():
         assert str(genome.rule).count("mom(g)") - str(genome.rule).count("sign(mom(g)") == 1
 
 
+def test_without_opponents_a_term_is_as_large_as_the_rule():
+    parent = Genome(Rule.parse("g"), 2.0)
+    one = Mutator(MODERN, (), UpdateSize(()))
+    found = [one.apply("term", parent, parent, random.Random(i)) for i in range(60)]
+    signs = [g.rule for g in found if g is not None and "sign(" in str(g.rule)]
+    assert signs
+    # Gradients are taken to be of size 0.01.
+    for rule in signs:
+        (weight,) = (c.value for c in constants(rule) if c.parameter.name == "coefficient")
+        assert LEAST_WEIGHT * 0.009 < weight < 0.011
+
+
 def test_decay_gives_a_schedule_or_changes_it():
     schedules = {str(split_schedule(g.rule)[0]).split("^")[0] for g in results("decay")}
     assert {"cd", "ld"} <= schedules

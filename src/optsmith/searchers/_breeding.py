@@ -64,6 +64,7 @@ class Breeder:
     ) -> None:
         self.space, self.population, self._tournament = space, population, tournament
         self._untried: deque[Child] = deque()
+        self._restarted = False
         self._made: set[tuple[str, float | None]] = set()
         usable = [(s, g) for s in starts if (g := genome_of(s, space)) is not None]
         self._sizes = UpdateSize([g for s, g in usable if s.lr is not None])
@@ -86,23 +87,32 @@ class Breeder:
             lr = None if start.origin == "given" else self._sizes.suited(genome.rule)
         return Child(genome.rule, lr, known=start.origin != "given")
 
+    def restart(self) -> None:
+        """Keep the best member and the starting points; the next new children are random rules."""
+        self.population.restart()
+        self._restarted = True
+
     def child(self, prefers_new: bool, rng: random.Random) -> Child:
-        """Return the next child.
+        """Return the next child: a mutant, or a new rule.
+
+        New rules are starting points that were not tried, and random rules if there are few
+        members, or after a restart.
 
         Args:
-            prefers_new: Whether it is a starting point that has not been tried, if there is one,
-                or a random rule, if there are few members.
+            prefers_new: Whether it is a new rule, if there is a reason for one.
             rng: Source of all draws.
         """
         few = len(self.population) < self._tournament
-        if few or prefers_new:
-            while self._untried:
-                start = self._untried.popleft()
-                if self._is_new(start.rule, start.lr):
-                    return start
-        found = None if few and (prefers_new or not len(self.population)) else self._mutant(rng)
-        if found is not None:
-            return found
+        while self._untried and (few or prefers_new):
+            start = self._untried.popleft()
+            if self._is_new(start.rule, start.lr):
+                return start
+        is_random = prefers_new and (few or self._restarted)
+        self._restarted = self._restarted and prefers_new
+        found = self._mutant(rng) if len(self.population) and not is_random else None
+        return found or self._random_rule(rng)
+
+    def _random_rule(self, rng: random.Random) -> Child:
         rule = self.space.sample(rng)
         lr = self._sizes.suited(rule)
         self._is_new(rule, lr)
@@ -111,7 +121,7 @@ class Breeder:
     def _mutant(self, rng: random.Random) -> Child | None:
         for _ in range(TRIES):
             parent = self.population.tournament(self._tournament, rng)
-            mate = self.population.tournament(self._tournament, rng)
+            mate = self.population.tournament(1, rng)  # any, because parents are often alike
             mutant = self._mutator.mutant(parent.genome, mate.genome, rng)
             if mutant is not None and self._is_new(mutant.genome.rule, mutant.genome.lr):
                 genome = mutant.genome

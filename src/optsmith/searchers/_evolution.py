@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import OptsmithError
-from optsmith.rules import constants
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher, generator
 from optsmith.searchers._breeding import Breeder, Child
+from optsmith.searchers._finale import CHOICE, Finale
 from optsmith.searchers._genome import Genome
 from optsmith.searchers._mixture import FALLBACK
 from optsmith.searchers._options import option
-from optsmith.searchers._polish import POPULATION, Polish
+from optsmith.searchers._polish import POPULATION
 from optsmith.searchers._population import Member, Population
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._rungs import Rungs
@@ -25,7 +25,7 @@ from optsmith.space import Space
 if TYPE_CHECKING:
     from optsmith.task import Preset
 
-TUNING = 0.3
+SHORT = 0.3
 """Length of the runs that tune a learning rate, as a share of a full run."""
 
 MORE_CANDIDATES = 3
@@ -35,7 +35,7 @@ TUNED = 3
 """Cost of a candidate whose learning rate is tuned, relative to one with a fixed rate."""
 
 NEW = 0.25
-"""Share of a generation for starting points that have not been tried."""
+"""Share of a generation for starting points that were not tried, and for random rules."""
 
 DRAWS = 40
 """Maximum number of candidates, as a multiple of the budget; it counts if most are refused."""
@@ -52,7 +52,7 @@ class EvolutionOptions:
     stagnation: int = option(128, "Children without a better rule after which the search restarts.")
     finalists: int = option(4, "Rules that are scored again with other seeds.")
     blocks: int = option(3, "Blocks of other seeds.")
-    polish: float = option(0.35, "Share of the budget for the numbers of the best rule.")
+    tuning: float = option(0.35, "Share of the budget that tunes the numbers of the best rule.")
 
     def __post_init__(self) -> None:
         least = {"population": 2, "blocks": 0}
@@ -60,8 +60,8 @@ class EvolutionOptions:
             value, bound = getattr(self, name), least.get(name, 1)
             if value < bound:
                 raise OptsmithError(f"{name} must be at least {bound}, not {value}")
-        if not 0 <= self.polish < 1:
-            raise OptsmithError(f"polish must be at least 0 and below 1, not {self.polish:g}")
+        if not 0 <= self.tuning < 1:
+            raise OptsmithError(f"tuning must be at least 0 and below 1, not {self.tuning:g}")
         Rungs.parse(self.rungs)
 
 
@@ -101,9 +101,7 @@ class Evolution(Searcher):
         self._children: dict[str, Child] = {}  # those of this generation, by id
         self._counts: Counter[tuple[str, str]] = Counter()
         self._generation = self._restarts = self._stagnant = 0
-        self._finalists: list[Member] = []
-        self._losses: dict[str, list[float]] = {}  # of finalists, with other seeds, by id
-        self._polish: Polish | None = None
+        self._finale: Finale | None = None
         # The candidates of a step are asked and told before those of the next one are known.
         self._step: list[Candidate] = []
         self._asked = 0
@@ -115,7 +113,7 @@ class Evolution(Searcher):
     def adapted(cls, preset: Preset) -> Preset:
         """Return a preset with full runs, two seeds per candidate and fixed learning rates."""
         full = preset.protocol.final_steps
-        tuning = max(1, round(TUNING * full))
+        tuning = max(1, round(SHORT * full))
         longer = preset.protocol.replace(proxy_steps=tuning, steps=full, score_seeds=2)
         return replace(
             preset,
@@ -133,13 +131,14 @@ class Evolution(Searcher):
     @property
     def batch(self) -> int:
         """Candidates that are trained together."""
-        half: int = self.options.children // 2
-        return max(1, min(8, half))
+        return max(1, int(self.options.children) // 2)
 
     @property
     def need(self) -> int:
         """Candidates of this step that are not told yet."""
-        return len(self._step) - len(self._outcomes) if self._breeder else self.options.children
+        if self._breeder is None:
+            return int(self.options.children)
+        return len(self._step) - len(self._outcomes)
 
     @property
     def spent(self) -> int:
@@ -177,28 +176,32 @@ class Evolution(Searcher):
 
     def _next_generation(self) -> None:
         """Begin the first rung of the next children, or the end of the search."""
+        breeder = self._breeder
+        assert breeder is not None  # noqa: S101
         if len(self._population) and self._stagnant >= self.options.stagnation:
-            self._restart()
+            self._restarts += 1
+            self.log.append(f"restart {self._restarts} after {self._stagnant} children")
+            self._stagnant = 0
+            breeder.restart()
         self._rungs = Rungs.parse(self.options.rungs, self.direction)
         self._children = {}
         candidates: list[Candidate] = []
         left = self.budget - self._reserve - self._cost
         while len(candidates) < self.options.children and self._told < DRAWS * self.budget:
-            candidate = self._draw(len(candidates))
+            candidate = self._draw(breeder, len(candidates))
             left -= _cost(candidate) * len(self._rungs.fidelities)  # all rungs cost the same
             if left < 0 and (candidates or self._cost):
                 break
             candidates.append(candidate)
-        self._generation += 1
         if candidates:
+            self._generation += 1
             self._begin_step(candidates, self._end_rung)
         else:
-            self._choose()
+            self._begin_finale()
 
-    def _draw(self, index: int) -> Candidate:
-        assert self._breeder is not None  # noqa: S101
+    def _draw(self, breeder: Breeder, index: int) -> Candidate:
         rng = generator(self.seed, self._generation, index)
-        child = self._breeder.child(index < NEW * self.options.children, rng)
+        child = breeder.child(index < NEW * self.options.children, rng)
         name = f"{self._generation}:{index}"
         self._children[name] = child
         phase = f"generation {self._generation + 1}"
@@ -239,14 +242,6 @@ class Evolution(Searcher):
         if self._population.enter(Member(candidate.id, genome, loss, child.known)):
             self._stagnant = 0
 
-    def _restart(self) -> None:
-        self._restarts += 1
-        self.log.append(
-            f"restart {self._restarts}: {self._stagnant} children without a better rule"
-        )
-        self._stagnant = 0
-        self._population.restart()
-
     # --- the end ---------------------------------------------------------------------------------
 
     @property
@@ -255,81 +250,51 @@ class Evolution(Searcher):
         return min(int(self.options.finalists * self.options.blocks), self.budget // 4)
 
     @property
-    def _polishing(self) -> int:
+    def _tunings(self) -> int:
         """Generations that tune the numbers of the best rule."""
-        share = self.options.polish if self.space.free_constants else 0.0
+        share = self.options.tuning if self.space.free_constants else 0.0
         return int(share * self.budget) // POPULATION
 
     @property
     def _reserve(self) -> int:
         """Full runs that are left for the end of the search."""
-        return self._choices + self._polishing * POPULATION
+        return self._choices + self._tunings * POPULATION
 
-    def _choose(self) -> None:
-        """Score the best rules with other seeds."""
-        self._finalists = self._population.best(self.options.finalists)
-        blocks = self._choices // max(1, len(self._finalists))
-        candidates = [
-            Candidate(
-                f"{m.id} block {block}", m.genome.rule, block=block, lr=m.genome.lr, phase="choice"
+    def _begin_finale(self) -> None:
+        finalists = self._population.best(self.options.finalists)
+        self._finale = Finale(
+            finalists,
+            self.space,
+            self.seed,
+            blocks=min(self.options.blocks, self._choices // max(1, len(finalists))),
+            tuning_block=self.options.blocks + 1,
+            generations=self._tunings,
+        )
+        self._begin_step(self._finale.candidates(), self._end_final_step)
+
+    def _end_final_step(self) -> None:
+        """Begin the next step of the end; the search is over if it has no candidates."""
+        assert self._finale is not None  # noqa: S101
+        self._finale.tell({c.id: self._loss(c) for c in self._step})
+        if self._step[0].phase == CHOICE:
+            self.log.append(
+                f"best of {self._generation} generations: {self._finale.best()[0].rule}"
             )
-            for block in range(1, min(blocks, self.options.blocks) + 1)
-            for m in self._finalists
-        ]
-        self._begin_step(candidates, self._end_choice)
-        if not candidates:
-            self._end_choice()
-
-    def _end_choice(self) -> None:
-        for candidate in self._step:
-            self._losses.setdefault(candidate.id.partition(" ")[0], []).append(
-                self._loss(candidate)
-            )
-        self._finalists.sort(key=lambda m: sum(self._losses.get(m.id, ())))
-        best = self._finalists[0].genome if self._finalists else None
-        if best is None or not constants(best.rule) or not self._polishing:
-            self._begin_step([], self._stop)
-            return
-        self.log.append(f"tuning the numbers of {best.rule}")
-        self._polish = Polish(best, self.space, self.seed)
-        self._polish_step()
-
-    def _polish_step(self) -> None:
-        assert self._polish is not None  # noqa: S101
-        g, first = self._polish.generation, self.options.blocks + 1
-        name = f"{self._finalists[0].id} polish {g}"
-        candidates = [
-            Candidate(f"{name}:{i}", genome.rule, block=first + g, lr=genome.lr, phase="polish")
-            for i, genome in enumerate(self._polish.ask())
-        ]
-        self._begin_step(candidates, self._end_polish_step)
-
-    def _end_polish_step(self) -> None:
-        assert self._polish is not None  # noqa: S101
-        self._polish.tell([self._loss(candidate) for candidate in self._step])
-        if self._polish.generation < self._polishing:
-            self._polish_step()
-        else:
-            self._begin_step([], self._stop)
-
-    def _stop(self) -> None:
-        """The search is over."""
+        self._begin_step(self._finale.candidates(), self._end_final_step)
 
     # --- results ---------------------------------------------------------------------------------
 
     def proposals(self) -> list[Proposal]:
-        """Return the best rule with tuned numbers, then the finalists, best first."""
-        found = [m.genome for m in self._finalists or self._population.best(1)]
-        if self._polish is not None and self._polish.generation:
-            found.insert(0, self._polish.best)
-        return [Proposal(genome.rule, genome.lr) for genome in found]
+        """Return the best rule with tuned numbers, then others of the best rules, best first."""
+        if self._finale is not None:
+            return [Proposal(genome.rule, genome.lr) for genome in self._finale.best()]
+        members = self._population.best(self.options.finalists)
+        return [Proposal(m.genome.rule, m.genome.lr) for m in members]
 
     def describe(self) -> str:
         """Return the current step."""
-        if self._polish is not None:
-            return "tuning the numbers of the best rule"
-        if self._finalists:
-            return "the best rules with other seeds"
+        if self._finale is not None:
+            return self._finale.describe()
         return f"generation {max(1, self._generation)}: {len(self._population)} rules"
 
     def summary(self) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from optsmith.rules import Operator, Rule, operators, subrule
 from optsmith.searchers._dictionary import DICTIONARY, rate_of
+from optsmith.searchers._genome import Genome
 from optsmith.searchers._start import Start
+from optsmith.searchers._update_size import UpdateSize
 from optsmith.space import Space
 
 TRIES = 40
@@ -23,19 +25,20 @@ class Material:
     Args:
         space: The space.
         starts: Rules whose learning rates tell the size of terms.
+        sizes: The size of updates, which tells that of other terms.
     """
 
-    def __init__(self, space: Space, starts: Sequence[Start]) -> None:
-        self.space = space
+    def __init__(self, space: Space, starts: Sequence[Start], sizes: UpdateSize) -> None:
+        self.space, self.sizes = space, sizes
         self._by_arity = [[o for o in space.operators if o.arity == n] for n in range(3)]
         self._decays = [o for o in self._by_arity[0] if o.feed == "time"]
         names = {o.name for o in space.operators}
-        self._terms: list[tuple[Rule, float]] = []
-        for term in DICTIONARY:
-            rule, rate = Rule.parse(term.text), rate_of(term, starts)
-            in_space = {o.name for o in rule.operators if o.name[:1].isalpha()} <= names
-            if rate is not None and in_space:
-                self._terms.append((rule, rate))
+        terms = [(Rule.parse(term.text), rate_of(term, starts)) for term in DICTIONARY]
+        self._terms = [
+            (rule, rate)
+            for rule, rate in terms
+            if {o.name for o in rule.operators if o.name[:1].isalpha()} <= names
+        ]
 
     def operator(self, arity: int, rng: random.Random) -> Operator | None:
         """Return an operator of the space, drawn by its weight; None if there is none."""
@@ -54,9 +57,16 @@ class Material:
                 return part
         return Rule((self.operator(0, rng) or operators["g"],))
 
-    def term(self, rng: random.Random) -> tuple[Rule, float] | None:
-        """Return an expression of the dictionary and the learning rate that suits it."""
-        return rng.choice(self._terms) if self._terms else None
+    def term(self, genome: Genome, rng: random.Random) -> Genome | None:
+        """Return an expression of the dictionary with the learning rate that suits it.
+
+        If there is no optimizer like it, its updates are as large as those of the given genome.
+        None if the space has no such expression.
+        """
+        if not self._terms:
+            return None
+        rule, rate = rng.choice(self._terms)
+        return Genome(rule, self.sizes.kept(genome, rule) if rate is None else rate)
 
     def decay(self, rng: random.Random) -> Operator | None:
         """Return a decay of the space; None if there is none."""

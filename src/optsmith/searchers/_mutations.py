@@ -129,19 +129,18 @@ def _turn(material: Material, own: Genome, mate: Genome, rng: random.Random) -> 
 # --- terms and schedules --------------------------------------------------------------------------
 
 
-def _plus(own: Genome, at: int, term: Rule, rate: float, rng: random.Random) -> Genome:
+def _plus(own: Genome, at: int, term: Genome, rng: random.Random) -> Genome:
     """Return the genome with a term added to a sub-expression.
 
     Args:
         own: The genome.
         at: Position of the sub-expression.
-        term: The term.
-        rate: The learning rate that suits the term alone.
+        term: The term, with the learning rate that suits it alone.
         rng: Draws the sign and the weight.
     """
-    weight = math.exp(math.log(LEAST_WEIGHT) * rng.random()) * rate / own.lr
+    weight = math.exp(math.log(LEAST_WEIGHT) * rng.random()) * term.lr / own.lr
     name = "sub" if rng.random() < SUBTRACTED else "add"
-    weighted = joined("mul", Rule((number(weight),)), term)
+    weighted = joined("mul", Rule((number(weight),)), term.rule)
     whole = joined(name, subrule(own.rule, at), weighted)
     return replace(own, rule=replaced(own.rule, at, whole))
 
@@ -163,18 +162,18 @@ def _add(material: Material, own: Genome, mate: Genome, rng: random.Random) -> G
     if role is not None:
         at = role + 1
         at += subrule(own.rule, at).length if rng.random() < 0.5 else 0
-    found = material.term(rng)
-    if found is None or found[0] in _parts(subrule(own.rule, at)):
+    term = material.term(own, rng)
+    if term is None or term.rule in _parts(subrule(own.rule, at)):
         return None
-    return _plus(own, at, *found, rng)
+    return _plus(own, at, term, rng)
 
 
 def _blend(material: Material, own: Genome, mate: Genome, rng: random.Random) -> Genome | None:
     """Add the mate, without its schedule, as a term."""
-    _, term = split_schedule(mate.rule)
-    if term in _parts(own.rule):
+    _, body = split_schedule(mate.rule)
+    if body in _parts(own.rule):
         return None
-    return _plus(own, _body(own.rule), term, mate.lr, rng)
+    return _plus(own, _body(own.rule), replace(mate, rule=body), rng)
 
 
 def _decay(material: Material, own: Genome, mate: Genome, rng: random.Random) -> Genome | None:
@@ -262,7 +261,7 @@ class Mutator:
 
     def __init__(self, space: Space, starts: Sequence[Start], sizes: UpdateSize) -> None:
         self.space, self._sizes = space, sizes
-        self._material = Material(space, starts)
+        self._material = Material(space, starts, sizes)
 
     def mutant(self, parent: Genome, mate: Genome, rng: random.Random) -> Mutant | None:
         """Return a mutant of the parent in the space; None if no try succeeds.
