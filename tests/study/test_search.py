@@ -383,6 +383,21 @@ def test_a_search_over_rungs_goes_on_where_it_was_stopped(tmp_path, evaluations)
     assert facts(search(tmp_path, **RUNGS)) == whole
 
 
+EVOLUTION = {"algorithm": "evolution", "options": {"children": 6, "tuning": 0.5}, "budget": 40}
+
+
+def test_an_evolution_is_the_same_with_workers_and_goes_on_where_it_was_stopped(tmp_path):
+    study = search(tmp_path / "whole", **EVOLUTION)
+    assert {r.fidelity for r in study.records} == {0.3, 1.0}
+    assert {r.phase for r in study.records} >= {"generation 1", "generation 2", "choice", "tuning"}
+    assert {r.data["steps"] for r in study.records if r.fidelity == 1} == {20}
+    assert facts(search(tmp_path / "workers", **EVOLUTION, workers=2)) == facts(study)
+    for evaluations in (3, 20):
+        with pytest.raises(Stop):
+            search(tmp_path, **EVOLUTION, observer=StopAfter(evaluations))
+    assert facts(search(tmp_path, **EVOLUTION)) == facts(study)
+
+
 class Rates(Searcher):
     """Tries one rule at several learning rates and on several blocks of seeds."""
 
