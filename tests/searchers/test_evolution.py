@@ -222,6 +222,15 @@ def test_a_space_with_fixed_numbers_is_not_tuned():
     assert not [c for c in told if c.phase == "tuning"]
 
 
+def test_limits_hold_for_starts_and_children():
+    searcher = make()
+    searcher.allows = lambda rule: "ema" not in str(rule)
+    told = drive(searcher)
+    mutants = [c for c in told if c.phase.startswith("generation")]
+    assert len(mutants) > 60
+    assert not [c for c in mutants if "ema" in str(c.rule)]
+
+
 def test_known_rules_are_proposed_only_if_there_are_no_others():
     searcher = make(tuning=0.0, blocks=0)
     drive(searcher, lambda c: Outcome("rejected", c.id))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from optsmith.rules import Rule
@@ -18,7 +18,7 @@ from optsmith.searchers._update_size import UpdateSize
 from optsmith.space import Space
 
 TRIES = 8
-"""Pairs of parents that are tried until a child is new."""
+"""Draws until a child is new, and within the limits of the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Child:
 
 
 class Breeder:
-    """Makes children that were not made before, all of them in the space.
+    """Makes children that were not made before, in the space and within the limits of the search.
 
     Starting points whose score and learning rate are known are the first members of the
     population; the others are its first children.
@@ -52,6 +52,7 @@ class Breeder:
         population: The population, which the starting points enter.
         tournament: Number of members of which the best is a parent.
         sign: 1 if smaller scores are better, -1 if larger ones are.
+        allows: Returns whether a rule is within the limits of the search.
     """
 
     def __init__(
@@ -61,15 +62,19 @@ class Breeder:
         population: Population,
         tournament: int,
         sign: int,
+        allows: Callable[[Rule], bool] = lambda rule: True,
     ) -> None:
         self.space, self.population, self._tournament = space, population, tournament
         self._untried: deque[Child] = deque()
         self._restarted = False
         self._made: set[tuple[str, float | None]] = set()
-        usable = [(s, g) for s in starts if (g := genome_of(s, space)) is not None]
-        self._sizes = UpdateSize([g for s, g in usable if s.lr is not None])
+        self._allows = allows
+        known = [(s, g) for s in starts if (g := genome_of(s, space)) is not None]
+        self._sizes = UpdateSize([g for s, g in known if s.lr is not None])
         self._mutator = Mutator(space, starts, self._sizes)
-        for i, (start, genome) in enumerate(usable):
+        for i, (start, genome) in enumerate(known):
+            if not allows(genome.rule):
+                continue
             if start.score is None or start.lr is None or plain_rule(start) != start.rule:
                 self._untried.append(self._first(start, genome))
             elif self._is_new(genome.rule, genome.lr):
@@ -114,6 +119,10 @@ class Breeder:
 
     def _random_rule(self, rng: random.Random) -> Child:
         rule = self.space.sample(rng)
+        for _ in range(TRIES):
+            if self._allows(rule):
+                break
+            rule = self.space.sample(rng)
         lr = self._sizes.suited(rule)
         self._is_new(rule, lr)
         return Child(rule, lr)
@@ -123,8 +132,10 @@ class Breeder:
             parent = self.population.tournament(self._tournament, rng)
             mate = self.population.tournament(1, rng)  # any, because parents are often alike
             mutant = self._mutator.mutant(parent.genome, mate.genome, rng)
-            if mutant is not None and self._is_new(mutant.genome.rule, mutant.genome.lr):
-                genome = mutant.genome
+            if mutant is None or not self._allows(mutant.genome.rule):
+                continue
+            genome = mutant.genome
+            if self._is_new(genome.rule, genome.lr):
                 return Child(genome.rule, genome.lr, mutant.names, parent.loss)
         return None
 

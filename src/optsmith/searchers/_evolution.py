@@ -149,7 +149,12 @@ class Evolution(Searcher):
         """Return candidates of the current step."""
         if self._breeder is None:
             self._breeder = Breeder(
-                self.space, self._starts, self._population, self.options.tournament, self._sign
+                self.space,
+                self._starts,
+                self._population,
+                self.options.tournament,
+                self._sign,
+                self.allows,
             )
             self._end_step()
         first, self._asked = self._asked, min(self._asked + n, len(self._step))
