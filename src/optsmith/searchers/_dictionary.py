@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from optsmith.rules import Rule, constants, depends_on_role, is_number, subrule
+from optsmith.searchers._balance import Balance, without_common_factor
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start, split_decay, with_averages
 from optsmith.space import Space
@@ -75,9 +76,18 @@ def tunable(rule: Rule, name: str) -> Rule:
     return _with_factors(decay, body)
 
 
-def _with_factors(decay: Rule | None, body: Rule) -> Rule:
-    """Return a rule with a factor for its learning rate, and a decay with an exponent."""
-    return Rule.parse(f"1*({decay or MILD_DECAY}^{EXPONENT}*({body}))")
+def balanced(base: Rule, balance: Balance) -> Rule:
+    """Return a rule with factors by role, and a number for all else that can be tuned."""
+    decay, body = split_decay(with_averages(base))
+    return _with_factors(decay, body, balance)
+
+
+def _with_factors(decay: Rule | None, body: Rule, balance: Balance | None = None) -> Rule:
+    """Return a rule with a factor for its learning rate, or one per role, and a decay to tune."""
+    decay_text = f"{decay or MILD_DECAY}^{EXPONENT}"
+    if balance is None:
+        return Rule.parse(f"1*({decay_text}*({body}))")
+    return Rule.parse(f"{decay_text}*({balance.of(body)})")
 
 
 def folded(rule: Rule, lr: float) -> Proposal:
@@ -85,7 +95,7 @@ def folded(rule: Rule, lr: float) -> Proposal:
     first, *rest = rule.operators
     if first.name == "mul" and is_number(rest[0]) and float(rest[0].torch()) > 0:
         return Proposal(Rule(tuple(rest[1:])), lr * float(rest[0].torch()))
-    return Proposal(rule, lr)
+    return without_common_factor(rule, lr)
 
 
 def mixture_of(
@@ -94,12 +104,13 @@ def mixture_of(
     starts: Sequence[Start],
     space: Space,
     allows: Callable[[Rule], bool] = lambda rule: True,
+    balance: Balance | None = None,
 ) -> tuple[Rule, dict[int, float]]:
     """Return a rule extended by the terms of the dictionary, and the sizes of their weights.
 
-    The whole has a factor of 1, which stands for the learning rate, and its decay an exponent.
-    A rule for roles gets no terms: on the tasks that want one, none of these terms was worth its
-    time (other directions of hidden matrices are, see `compositions`).
+    The whole has a factor of 1, which stands for the learning rate, or one per role, and its decay
+    an exponent. A rule for roles gets no terms: on the tasks that want one, none of these terms was
+    worth its time (other directions of hidden matrices are, see `compositions`).
 
     Args:
         base: The rule.
@@ -107,13 +118,14 @@ def mixture_of(
         starts: Rules whose learning rates tell the size of terms.
         space: The space, whose operators the terms must have.
         allows: Returns whether a rule is within the limits of the search.
+        balance: Factors by role; None for one factor of all parameters.
     """
     decay, body = split_decay(with_averages(base))
     names = {operator.name for operator in space.operators}
     if depends_on_role(body):
         return _with_factors(decay, body), {}
     whole, sizes = _extended(body, lr, starts, names, allows)
-    rule = _with_factors(decay, whole)
+    rule = _with_factors(decay, whole, balance)
     weights: dict[int, float] = {}
     for i, constant in enumerate(constants(rule)):
         if constant.value == NEW and constant.parameter.name == "coefficient":

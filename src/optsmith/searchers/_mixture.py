@@ -9,9 +9,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import OptsmithError
-from optsmith.rules import Rule, rounded
+from optsmith.rules import BY_ROLE, Rule, depends_on_role, rounded
+from optsmith.searchers._balance import (
+    BALANCES,
+    COST,
+    Balance,
+    balance_candidates,
+    best_balance,
+)
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
-from optsmith.searchers._dictionary import folded, mixture_of, plain_rule
+from optsmith.searchers._dictionary import balanced, folded, mixture_of, plain_rule
 from optsmith.searchers._directions import Contenders, compositions
 from optsmith.searchers._options import option
 from optsmith.searchers._proposal import Proposal
@@ -39,6 +46,12 @@ MORE_CANDIDATES = 3
 BEFORE_DIRECTIONS, DIRECTIONS = 0.3, 0.3
 """Share of the budget after which directions are compared, and the maximum share for that."""
 
+BALANCING = 0.1
+"""Maximum share of the budget for comparing balances of roles."""
+
+FEWEST_GENERATIONS = 8
+"""Generations that a population leaves room for: with fewer, an evolution strategy hardly moves."""
+
 LATER_SIGMA = 0.5
 """Spread of a rule whose numbers are tuned already, relative to that of a start."""
 
@@ -50,7 +63,7 @@ DIGITS = 4
 class MixtureOptions:
     """Options of the search by mixtures."""
 
-    population: int = option(16, "Size of the population.")
+    population: int = option(16, "Largest size of the population.")
     explore: float = option(EXPLORE, "Length of the runs that rank starting points.")
 
     def __post_init__(self) -> None:
@@ -67,6 +80,8 @@ class Mixture(Searcher):
     the same decay. All numbers are then tuned together by an evolution strategy (CMA-ES): weights,
     averages, the shape of the decay, the learning rate. Each generation is trained on seeds of its
     own. Candidates of a generation differ in constants only, so that they train as one stack.
+    In a space with roles, the updates of hidden matrices have a factor of their own; before the
+    first generation, a few balances of the roles are compared.
 
     If the best rule is one for roles, such as Muon, it gets no terms. Once it is tuned a little,
     directions of its hidden matrices are compared: compositions of normalisations, in short runs,
@@ -87,7 +102,7 @@ class Mixture(Searcher):
     ) -> None:
         super().__init__(space, budget, seed, direction, options)
         self._sign = 1 if direction == "minimize" else -1
-        self._population: int = min(self.options.population, max(4, budget // 4))
+        self._population: int = min(self.options.population, max(4, budget // FEWEST_GENERATIONS))
         self._queue: deque[Candidate] = deque()
         self._losses: dict[str, float] = {}  # of the candidates of this step, by id
         self._outstanding = 0
@@ -96,6 +111,8 @@ class Mixture(Searcher):
         self._lr = 1.0
         self._found: Rule | None = None
         self._starts: list[Start] = []
+        self._base: Start | None = None
+        self._balances: dict[Balance, Rule] = {}  # that are compared now, with their rules
         self._contenders: Contenders | None = None
         self._compares_directions = False  # whether it is still to be done
         self._generations = 0
@@ -168,6 +185,8 @@ class Mixture(Searcher):
             self._compare_directions(self._contenders, losses)
         elif self._tuner is not None:
             self._finish_generation(self._tuner, losses)
+        elif self._base is not None and self._balances:
+            self._mix(self._base, best_balance(self._balances, losses))
         else:
             self._choose_start()
         if self._contenders is None and self._tuner is not None and self._generations_left():
@@ -208,14 +227,28 @@ class Mixture(Searcher):
             self.log.append("no starting point could be trained within the limits of the search")
             return
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
-        self._found, self._lr = best.rule, float(best.lr or 1.0)
+        self._base, self._found, self._lr = best, best.rule, float(best.lr or 1.0)
+        if self._balances_roles(best):
+            self._balances = {b: balanced(plain_rule(best), b) for b in BALANCES}
+            self._queue.extend(balance_candidates(self._balances, self._lr))
+        else:
+            self._mix(best, None)
+
+    def _balances_roles(self, base: Start) -> bool:
+        """Return whether the roles get factors of their own."""
+        in_space = any(operator.name == BY_ROLE for operator in self.space.operators)
+        affordable = BALANCING * self.budget >= COST
+        return in_space and affordable and not depends_on_role(base.rule)
+
+    def _mix(self, base: Start, balance: Balance | None) -> None:
+        """Begin to tune the rule to start from, extended by the terms of the dictionary."""
         rule, weights = mixture_of(
-            plain_rule(best), self._lr, self._starts, self.space, self.allows
+            plain_rule(base), self._lr, self._starts, self.space, self.allows, balance
         )
         self._tuner = Tuner(rule, self.seed, self._population, weights)
         self._compares_directions = len(self._compositions(rule)) > 1
         self.log.append(
-            f"mixtures around {best.name}: {self._tuner.dimensions} numbers,"
+            f"mixtures around {base.name}: {self._tuner.dimensions} numbers,"
             f" {len(weights)} new terms"
         )
 
@@ -276,7 +309,7 @@ class Mixture(Searcher):
         if self._contenders is not None:
             return "comparing directions of hidden matrices"
         if self._tuner is None:
-            return "ranking starting points"
+            return "comparing balances of roles" if self._balances else "ranking starting points"
         return f"generation {self._generations + 1}: mixtures"
 
     def summary(self) -> dict[str, Any]:
