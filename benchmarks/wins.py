@@ -6,30 +6,74 @@ Each line is a study, which is resumed if it exists: the best rule against the b
 set `modern` with its learning rate tuned, against the same opponent equally tuned (all its
 constants, with as many training steps as the search took), and against the best rule of random
 search with as many training steps. All numbers are on report seeds, paired by seed. The tasks
-`gpt`, `cnn` and `regression` are those of benchmarks/tasks, with 30 minutes for each study,
-of which the equally tuned row takes about a third.
+`gpt`, `cnn` and `regression` are those of benchmarks/tasks; each study has 30 minutes, and half as
+much again for the equally tuned row.
 """
 
 from __future__ import annotations
 
 import math
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 
 import click
 
 import optsmith
-from optsmith import Study
+from optsmith import Observer, Study
 from optsmith.evaluation import Paired, compare_evaluations
 from report import header
 
 OWN = ("gpt", "cnn", "regression")
 """Tasks of benchmarks/tasks."""
 
-OWN_TIME = "30m"
-"""Time of a study on one of them."""
+OWN_TIME = "45m"
+"""Time of a study on one of them: a third of it tunes the opponent equally."""
 
 RUNS_PER_RANDOM_RULE = 10.75 + 4
 """Runs that tune and score a random rule, in units of its length: a tenth of a full run."""
+
+SIGNIFICANT = 0.01
+"""p-value below which a search beats its opponent."""
+
+
+class Stopwatch(Observer):
+    """Measures the time of the equally tuned row, which is not part of the search."""
+
+    begun: float | None = None
+    seconds = 0.0
+
+    def entered(self, phase: str, jobs: int) -> None:
+        """Note when the equal tuning starts."""
+        if phase == "equal tuning" and jobs and self.begun is None:
+            self.begun = time.monotonic()
+
+    def finished(self) -> None:
+        """Note when it ends."""
+        self.seconds = 0.0 if self.begun is None else time.monotonic() - self.begun
+
+
+@dataclass(frozen=True)
+class Row:
+    """The claims of one search."""
+
+    task: str
+    seed: int
+    opponent: str
+    paired: Paired
+    equally: Paired | None
+    random: Paired | None
+    share: str
+    details: str
+
+    def lines(self) -> list[str]:
+        """Return the row as text."""
+        return [
+            f"{self.task:<18}{self.seed:>5}  {self.opponent:<26}{change(self.paired):<38}"
+            f"{self.share:>6}  {change(self.equally):<38}{change(self.random)}",
+            f"{'':<25}{self.details}",
+        ]
 
 
 def change(paired: Paired | None) -> str:
@@ -45,36 +89,66 @@ def steps_of(study: Study) -> int:
     return sum(e.trained for e in study.evaluations)
 
 
-def row(task: str, seed: int, storage: Path, with_random: bool) -> list[str]:
-    """Return the lines of one search."""
+def row(task: str, seed: int, storage: Path, with_random: bool) -> Row | None:
+    """Return the claims of one search; None if it makes none."""
     is_own = task in OWN
     problem = f"{Path(__file__).parent / 'tasks' / task}.py:task" if is_own else task
+    watch = Stopwatch()
     study = optsmith.search(
         problem, seed=seed, baselines="modern", equally_tuned=True, storage=storage,
         study=f"{task}-{seed}", max_time=OWN_TIME if is_own else None, progress=False,
+        observer=watch,
     )  # fmt: skip
     claim = study.claim
     if claim is None:
-        return [f"{task:<18}{seed:>5}  no claim"]
-    against_random = None
-    if with_random:
-        full = study.stored_settings.search.protocol.final_steps
-        budget = round(steps_of(study) / (RUNS_PER_RANDOM_RULE * full / 10))
-        other = optsmith.search(
-            problem, space="paper", baselines="modern", algorithm="random", seed=seed,
-            budget=budget, refine=False, storage=storage, study=f"{task}-{seed}-random",
-            progress=False,
-        )  # fmt: skip
-        mine, its = study.best().held_out, other.best().held_out
-        if mine is not None and its is not None:
-            against_random = compare_evaluations(mine, its, study.objective)
+        return None
     share = "" if claim.speed_up is None else f"{claim.speed_up.share:.0%}"
-    return [
-        f"{task:<18}{seed:>5}  {claim.opponent:<26}{change(claim.paired):<38}{share:>6}  "
-        f"{change(claim.equally_tuned):<38}{change(against_random)}",
-        f"{'':<25}{study.best().simplified}, lr {claim.lr:.4g}; "
-        f"{sum(claim.trained.values()):,} steps, {study.summary['seconds']:.0f} s",
-    ]
+    seconds = study.summary["seconds"]
+    aside = f", of which {watch.seconds:.0f} s for the equally tuned row" if watch.seconds else ""
+    return Row(
+        task, seed, claim.opponent, claim.paired, claim.equally_tuned,
+        against_random(problem, study, storage) if with_random else None, share,
+        f"{study.best().simplified}, lr {claim.lr:.4g}; {sum(claim.trained.values()):,} steps,"
+        f" {seconds:.0f} s{aside}",
+    )  # fmt: skip
+
+
+def against_random(problem: str, study: Study, storage: Path) -> Paired | None:
+    """Return a study's best rule compared with that of random search at equal cost."""
+    full = study.stored_settings.search.protocol.final_steps
+    budget = round(steps_of(study) / (RUNS_PER_RANDOM_RULE * full / 10))
+    other = optsmith.search(
+        problem, space="paper", baselines="modern", algorithm="random",
+        seed=study.stored_settings.seed, budget=budget, refine=False, storage=storage,
+        study=f"{study.name}-random", progress=False,
+    )  # fmt: skip
+    mine, its = study.best().held_out, other.best().held_out
+    if mine is None or its is None:
+        return None
+    return compare_evaluations(mine, its, study.objective)
+
+
+def summary(rows: list[Row]) -> list[str]:
+    """Return a line per task: mean changes, and how many searches beat their opponents."""
+    lines = ["", f"{'task':<18}{'seeds':>5}  learning rate tuned    equally tuned          random"]
+    for task in dict.fromkeys(r.task for r in rows):
+        mine = [r for r in rows if r.task == task]
+        columns: tuple[list[Paired | None], ...] = (
+            [r.paired for r in mine],
+            [r.equally for r in mine],
+            [r.random for r in mine],
+        )
+        lines.append(f"{task:<18}{len(mine):>5}  " + "".join(f"{beats(c):<23}" for c in columns))
+    return [*lines, f"(mean change, searches that beat it with p < {SIGNIFICANT:g})"]
+
+
+def beats(every: list[Paired | None]) -> str:
+    """Return the mean change, and how many are better."""
+    known = [p for p in every if p is not None]
+    if not known:
+        return "-"
+    better = sum(p.change < 0 and p.p < SIGNIFICANT for p in known)
+    return f"{mean(p.change for p in known):+.1%}, {better} of {len(known)}"
 
 
 @click.command()
@@ -93,13 +167,18 @@ def main(
         f"{'task':<18}{'seed':>5}  {'opponent':<26}{'learning rate tuned':<38}{'steps':>6}  "
         f"{'equally tuned':<38}random search at equal cost",
     ]
-    print("\n".join(lines))
+    print("\n".join(lines), flush=True)
+    rows: list[Row] = []
     for task in tasks:
         for seed in map(int, seeds.split(",")):
-            lines += row(task, seed, storage, with_random)
-            print("\n".join(lines[-2:]), flush=True)
+            found = row(task, seed, storage, with_random)
+            more = [f"{task:<18}{seed:>5}  no claim"] if found is None else found.lines()
+            rows += [found] if found else []
+            lines += more
+            print("\n".join(more), flush=True)
             if output:
-                output.write_text("\n".join([*lines, ""]))
+                output.write_text("\n".join([*lines, *summary(rows), ""]))
+    print("\n".join(summary(rows)))
 
 
 if __name__ == "__main__":
