@@ -8,10 +8,12 @@ from html.parser import HTMLParser
 
 import pytest
 from fake_study import OPPONENT, WINNER, beaten, mixed, study
+from torch import nn
 
+from optsmith import RuleOptimizer
 from optsmith.report import render
 from optsmith.report._html import code, markup, tag
-from optsmith.report._usage import shell
+from optsmith.report._usage import RULE, _filled, shell
 
 VOID = {"br", "link", "meta", "wbr"}
 SECTIONS = [
@@ -129,6 +131,14 @@ def test_an_opponent_is_recommended_when_it_is_better():
     assert "RuleOptimizer" not in page.text
     assert "The best rule of the search" in page.text
     assert "more than 100 %" in page.text  # it does not reach the opponent
+
+
+def test_the_code_for_a_rule_that_depends_on_roles_makes_an_optimizer():
+    recipe = {"recipe": "cd*(hidden(0.2, 1)*(g + m1))", "lr": 0.1}
+    model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    names = {"model": model, "total_steps": 10}
+    exec(_filled(RULE, recipe), names)  # code that the page shows, with data of this test
+    assert isinstance(names["optimizer"], RuleOptimizer)
 
 
 def test_what_is_known_has_a_badge(full):

@@ -13,9 +13,9 @@ from optsmith.report._values import finite
 RULE = (
     "from optsmith import RuleOptimizer\n\n"
     "optimizer = RuleOptimizer(\n"
-    "    model.parameters(), {rule},\n    lr={lr}, total_steps=total_steps,\n)"
+    "    model, {rule},\n    lr={lr}, total_steps=total_steps,\n)"
 )
-"""Code for rules, unless the task has its own."""
+"""Code for rules, unless the task has its own. The model tells the roles of its parameters."""
 
 FILE = (
     "from my_optimizer import make_optimizer\n\n"
