@@ -137,7 +137,7 @@ def test_the_code_for_a_rule_that_depends_on_roles_makes_an_optimizer():
     recipe = {"recipe": "cd*(hidden(0.2, 1)*(g + m1))", "lr": 0.1}
     model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     names = {"model": model, "total_steps": 10}
-    exec(_filled(RULE, recipe), names)  # code that the page shows, with data of this test
+    exec(_filled(RULE, recipe), names)  # noqa: S102 - code that the page shows
     assert isinstance(names["optimizer"], RuleOptimizer)
 
 
