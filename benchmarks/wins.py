@@ -29,7 +29,7 @@ OWN = ("gpt", "cnn", "regression")
 """Tasks of benchmarks/tasks."""
 
 OWN_TIME = "45m"
-"""Time of a study on one of them: a third of it tunes the opponent equally."""
+"""Time of a study on one of them by default: a third of it tunes the opponent equally."""
 
 RUNS_PER_RANDOM_RULE = 10.75 + 4
 """Runs that tune and score a random rule, in units of its length: a tenth of a full run."""
@@ -89,14 +89,14 @@ def steps_of(study: Study) -> int:
     return sum(e.trained for e in study.evaluations)
 
 
-def row(task: str, seed: int, storage: Path, with_random: bool) -> Row | None:
+def row(task: str, seed: int, storage: Path, with_random: bool, own_time: str) -> Row | None:
     """Return the claims of one search; None if it makes none."""
     is_own = task in OWN
     problem = f"{Path(__file__).parent / 'tasks' / task}.py:task" if is_own else task
     watch = Stopwatch()
     study = optsmith.search(
         problem, seed=seed, baselines="modern", equally_tuned=True, storage=storage,
-        study=f"{task}-{seed}", max_time=OWN_TIME if is_own else None, progress=False,
+        study=f"{task}-{seed}", max_time=own_time if is_own else None, progress=False,
         observer=watch,
     )  # fmt: skip
     claim = study.claim
@@ -156,9 +156,15 @@ def beats(every: list[Paired | None]) -> str:
 @click.option("--seeds", default="0", help="Search seeds, separated by commas.")
 @click.option("--storage", type=click.Path(path_type=Path), default=Path("wins"))
 @click.option("--random/--no-random", "with_random", default=True, help="Also random search.")
+@click.option("--time", "own_time", default=OWN_TIME, help="Time of a study of benchmarks/tasks.")
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the table here.")
 def main(
-    tasks: tuple[str, ...], seeds: str, storage: Path, with_random: bool, output: Path | None
+    tasks: tuple[str, ...],
+    seeds: str,
+    storage: Path,
+    with_random: bool,
+    own_time: str,
+    output: Path | None,
 ) -> None:
     """Search TASKS and print what the searches claim."""
     lines = [
@@ -171,7 +177,7 @@ def main(
     rows: list[Row] = []
     for task in tasks:
         for seed in map(int, seeds.split(",")):
-            found = row(task, seed, storage, with_random)
+            found = row(task, seed, storage, with_random, own_time)
             more = [f"{task:<18}{seed:>5}  no claim"] if found is None else found.lines()
             rows += [found] if found else []
             lines += more
