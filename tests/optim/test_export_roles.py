@@ -176,7 +176,7 @@ def test_the_file_reads_well():
         "    momentum = g + momentum * 0.95\n",
         "orthogonal(momentum.lerp(g, 0.1))",
         "    average_2 = average_2.lerp(g, 1 - 0.9)\n",
-        "        gram = wide @ wide.mT\n",
+        "        square = wide.bmm(wide.mT)\n",
         "def update_of_hidden(\n",
         "def update_of_others(\n",
         "    ld*(ema(g)/sqrt(|ema(g^2, 0.99)|)) + 0.1*w\n",

@@ -94,13 +94,13 @@ def train(task, runs, stopping):
     return _train.train(task, runs, stopping, stacking_of(task))
 
 
-def check(task, runs, stopping=None):
+def check(task, runs, stopping=None, tolerance=1e-4):
     """Compare stacked with plain training; fail if nothing was stacked."""
     assert any(len(members) > 1 for members in stacks(stacking_of(task), runs))
     stopping = stopping or never(task)
     traces = train(task, runs, stopping)
     for trace, run in zip(traces, runs, strict=True):
-        same(trace, train_once(task, run, stopping))
+        same(trace, train_once(task, run, stopping), tolerance)
     return traces
 
 
@@ -108,9 +108,9 @@ def check(task, runs, stopping=None):
 
 
 def test_every_zoo_rule_in_one_call():
-    # Muon's iterations are in bfloat16, where stacks and single tensors round differently.
-    every = [entry.rule for name, entry in zoo.items() if name != "muon"]
-    traces = check(sorting(), pairs_of(every))
+    every = [entry.rule for entry in zoo.values()]
+    # Signs of small numbers make differences in rounding larger.
+    traces = check(sorting(), pairs_of(every), tolerance=1e-3)
     assert len({t.signal[-1] for t in traces}) > 1.5 * len(every)  # not all the same run
 
 
