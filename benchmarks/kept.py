@@ -34,10 +34,12 @@ class Kept(Executor):
         self.workers, self.time_limit = inner.workers, inner.time_limit
 
     def start(self, function: Function, context: Any, prepare: Prepare | None = None) -> None:
+        """Set the function and context of all jobs."""
         self._context = context
         self._inner.start(function, context, prepare)
 
     def submit(self, key: Hashable, job: Any) -> None:
+        """Append a job to the queue; a known one is not run."""
         if all(is_baseline(recipe) for recipe in job.recipes):
             assert self._context is not None  # noqa: S101 - an executor is started first
             what = self._context.task.name, self._context.stages[job.stage], job
@@ -51,6 +53,7 @@ class Kept(Executor):
         self._inner.submit(key, job)
 
     def wait(self, timeout: float | None = None) -> list[tuple[Hashable, Any]]:
+        """Return new results, and keep those of opponents."""
         if self._known:
             return [self._known.popleft()]
         found = self._inner.wait(timeout)
@@ -62,4 +65,5 @@ class Kept(Executor):
         return found
 
     def close(self) -> None:
+        """Stop the jobs."""
         self._inner.close()

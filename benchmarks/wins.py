@@ -2,27 +2,36 @@
 
     python benchmarks/wins.py mnistnet digits --seeds 0,1 --storage wins --output FILE
 
-Each line is a study, which is resumed if it exists: the best rule against the best opponent of the
+Each row is a study, which is resumed if it exists: the best rule against the best opponent of the
 set `modern` with its learning rate tuned, against the same opponent equally tuned (all its
 constants, with as many training steps as the search took), and against the best rule of random
 search with as many training steps. All numbers are on report seeds, paired by seed. The tasks
 `gpt`, `cnn` and `regression` are those of benchmarks/tasks; each study has 30 minutes, and half as
-much again for the equally tuned row.
+much again for the equally tuned row. On the others, the opponents are tuned once per task and kept
+(`--keep`), because their evaluations do not depend on the seed of a search.
+
+Rows are also written to FILE with the suffix .jsonl, each with its commit, machine and date. Rows
+that are there are not repeated, so a table can grow over several machines and days.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import click
 
 import optsmith
+from kept import Kept
 from optsmith import Observer, Study
 from optsmith.evaluation import Paired, compare_evaluations
+from optsmith.execution import Executor, default_workers, make_executor
 from report import header
 
 OWN = ("gpt", "cnn", "regression")
@@ -56,7 +65,16 @@ class Stopwatch(Observer):
 
 @dataclass(frozen=True)
 class Row:
-    """The claims of one search."""
+    """The claims of one search.
+
+    Attributes:
+        paired: Against the best opponent with its learning rate tuned.
+        equally: Against the same opponent, equally tuned.
+        random: Against random search at equal cost.
+        share: Share of the opponent's steps in which the rule has its result.
+        details: The rule and the cost of the search.
+        made: Commit, machine and date.
+    """
 
     task: str
     seed: int
@@ -66,6 +84,19 @@ class Row:
     random: Paired | None
     share: str
     details: str
+    made: Sequence[str] = ()
+
+    @classmethod
+    def from_json(cls, text: str) -> Row:
+        """Return the row of a line of JSON."""
+        data: dict[str, Any] = json.loads(text)
+        for name in ("paired", "equally", "random"):
+            data[name] = data[name] and Paired(**data[name])
+        return cls(**data)
+
+    def to_json(self) -> str:
+        """Return the row as a line of JSON."""
+        return json.dumps(asdict(self))
 
     def lines(self) -> list[str]:
         """Return the row as text."""
@@ -73,7 +104,14 @@ class Row:
             f"{self.task:<18}{self.seed:>5}  {self.opponent:<26}{change(self.paired):<38}"
             f"{self.share:>6}  {change(self.equally):<38}{change(self.random)}",
             f"{'':<25}{self.details}",
+            f"{'':<25}{', '.join(self.made)}",
         ]
+
+
+def made() -> list[str]:
+    """Return the commit, the machine and the date."""
+    _, commit, machine, _, date = (line.split(maxsplit=1)[1] for line in header())
+    return [f"commit {commit}", machine, date]
 
 
 def change(paired: Paired | None) -> str:
@@ -89,16 +127,25 @@ def steps_of(study: Study) -> int:
     return sum(e.trained for e in study.evaluations)
 
 
-def row(task: str, seed: int, storage: Path, with_random: bool, own_time: str) -> Row | None:
+def executor(keep: Path | None) -> Executor:
+    """Return the executor of a study."""
+    workers = make_executor(default_workers())
+    return workers if keep is None else Kept(workers, keep)
+
+
+def row(
+    task: str, seed: int, storage: Path, with_random: bool, own_time: str, keep: Path | None
+) -> Row | None:
     """Return the claims of one search; None if it makes none."""
     is_own = task in OWN
     problem = f"{Path(__file__).parent / 'tasks' / task}.py:task" if is_own else task
     watch = Stopwatch()
-    study = optsmith.search(
-        problem, seed=seed, baselines="modern", equally_tuned=True, storage=storage,
-        study=f"{task}-{seed}", max_time=own_time if is_own else None, progress=False,
-        observer=watch,
-    )  # fmt: skip
+    with executor(None if is_own else keep) as running:
+        study = optsmith.search(
+            problem, seed=seed, baselines="modern", equally_tuned=True, storage=storage,
+            study=f"{task}-{seed}", max_time=own_time if is_own else None, progress=False,
+            observer=watch, executor=running,
+        )  # fmt: skip
     claim = study.claim
     if claim is None:
         return None
@@ -107,28 +154,29 @@ def row(task: str, seed: int, storage: Path, with_random: bool, own_time: str) -
     aside = f", of which {watch.seconds:.0f} s for the equally tuned row" if watch.seconds else ""
     return Row(
         task, seed, claim.opponent, claim.paired, claim.equally_tuned,
-        against_random(problem, study, storage) if with_random else None, share,
+        against_random(problem, study, storage, keep) if with_random else None, share,
         f"{study.best().simplified}, lr {claim.lr:.4g}; {sum(claim.trained.values()):,} steps,"
-        f" {seconds:.0f} s{aside}",
+        f" {seconds:.0f} s{aside}", made(),
     )  # fmt: skip
 
 
-def against_random(problem: str, study: Study, storage: Path) -> Paired | None:
+def against_random(problem: str, study: Study, storage: Path, keep: Path | None) -> Paired | None:
     """Return a study's best rule compared with that of random search at equal cost."""
     full = study.stored_settings.search.protocol.final_steps
     budget = round(steps_of(study) / (RUNS_PER_RANDOM_RULE * full / 10))
-    other = optsmith.search(
-        problem, space="paper", baselines="modern", algorithm="random",
-        seed=study.stored_settings.seed, budget=budget, refine=False, storage=storage,
-        study=f"{study.name}-random", progress=False,
-    )  # fmt: skip
+    with executor(keep) as running:
+        other = optsmith.search(
+            problem, space="paper", baselines="modern", algorithm="random",
+            seed=study.stored_settings.seed, budget=budget, refine=False, storage=storage,
+            study=f"{study.name}-random", progress=False, executor=running,
+        )  # fmt: skip
     mine, its = study.best().held_out, other.best().held_out
     if mine is None or its is None:
         return None
     return compare_evaluations(mine, its, study.objective)
 
 
-def summary(rows: list[Row]) -> list[str]:
+def summary(rows: Sequence[Row]) -> list[str]:
     """Return a line per task: mean changes, and how many searches beat their opponents."""
     lines = ["", f"{'task':<18}{'seeds':>5}  learning rate tuned    equally tuned          random"]
     for task in dict.fromkeys(r.task for r in rows):
@@ -157,6 +205,7 @@ def beats(every: list[Paired | None]) -> str:
 @click.option("--storage", type=click.Path(path_type=Path), default=Path("wins"))
 @click.option("--random/--no-random", "with_random", default=True, help="Also random search.")
 @click.option("--time", "own_time", default=OWN_TIME, help="Time of a study of benchmarks/tasks.")
+@click.option("--keep", type=click.Path(path_type=Path), help="Directory of tuned opponents.")
 @click.option("--output", type=click.Path(path_type=Path), help="Also write the table here.")
 def main(
     tasks: tuple[str, ...],
@@ -164,27 +213,42 @@ def main(
     storage: Path,
     with_random: bool,
     own_time: str,
+    keep: Path | None,
     output: Path | None,
 ) -> None:
     """Search TASKS and print what the searches claim."""
-    lines = [
+    file = output.with_suffix(".jsonl") if output else None
+    lines = file.read_text().splitlines() if file and file.exists() else []
+    rows = [Row.from_json(line) for line in lines]
+    known = {(r.task, r.seed) for r in rows}
+    for task in tasks:
+        for seed in map(int, seeds.split(",")):
+            if (task, seed) in known:
+                continue
+            found = row(task, seed, storage, with_random, own_time, keep)
+            if found is None:
+                print(f"{task}, seed {seed}: no claim", flush=True)
+                continue
+            rows.append(found)
+            print("\n".join(found.lines()), flush=True)
+            if output and file:
+                file.write_text("".join(f"{r.to_json()}\n" for r in rows))
+                output.write_text("\n".join(table(rows)))
+    print("\n".join(table(rows)))
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return all rows as text, with a summary."""
+    order = sorted(rows, key=lambda r: (r.task, r.seed))
+    return [
         *header(),
         "",
         f"{'task':<18}{'seed':>5}  {'opponent':<26}{'learning rate tuned':<38}{'steps':>6}  "
         f"{'equally tuned':<38}random search at equal cost",
+        *(line for r in order for line in r.lines()),
+        *summary(order),
+        "",
     ]
-    print("\n".join(lines), flush=True)
-    rows: list[Row] = []
-    for task in tasks:
-        for seed in map(int, seeds.split(",")):
-            found = row(task, seed, storage, with_random, own_time)
-            more = [f"{task:<18}{seed:>5}  no claim"] if found is None else found.lines()
-            rows += [found] if found else []
-            lines += more
-            print("\n".join(more), flush=True)
-            if output:
-                output.write_text("\n".join([*lines, *summary(rows), ""]))
-    print("\n".join(summary(rows)))
 
 
 if __name__ == "__main__":
