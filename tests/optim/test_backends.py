@@ -34,6 +34,7 @@ MODERN_TENSOR = [
     "ld*fan*orth(mix(g, ema(g, 0.9), 0.2)) + 0.01*w",
     "rms(w)*unit(m1) + aspect*rows(g) - cols(w)",
     "whiten(g, mom(g), 0.8, 2) + whitenr(w, g, 0.9, 3) - drop(whitenc(g, g))",
+    "whiten(orth(whiten(m1, g, 0.9, 2)), g, 0.9, 2)",
 ]
 ELEMENT = [str(zoo[name].rule) for name in REPRESENTATIVES] + MODERN
 TENSOR = [

@@ -284,6 +284,8 @@ def test_rules_drawn_at_random(way):
 def test_state_is_only_what_the_rule_needs():
     needs = {"g": (), "m1*sm1 + m1": ("momentum",), "m1(0.5) + m1": ("momentum", "momentum.2")}
     needs |= {"Adam - exp(Adam)": ("exp_avg", "exp_avg_sq"), "drop(ld)*sg": ()}
+    needs["whitenr(orth(whitenr(g, w)), w)"] = ("left", "left_root")  # of w, whatever is whitened
+    needs["whitenr(w, g) + whitenr(g, w)"] = ("left", "left.2", "left_root", "left_root.2")
     for text, slots in needs.items():
         assert sorted(Program(Rule.parse(text)).slots) == sorted(slots)
 

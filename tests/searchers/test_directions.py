@@ -8,34 +8,49 @@ import torch
 from optsmith import Rule, RuleOptimizer, spaces
 from optsmith.optim import Baseline
 from optsmith.screening import Screen
-from optsmith.searchers._directions import compositions
+from optsmith.searchers._directions import (
+    BEST,
+    BLOCKS,
+    DIRECTIONS,
+    FACTORS,
+    ORTH,
+    Contenders,
+    with_direction,
+)
 
 MODERN = spaces["modern"]
 MUON = Baseline.parse("torch:muon+cosine").as_rule().rule
+EVERY = {ways: with_direction(MUON, ways, MODERN) for ways in DIRECTIONS}
 
 
-def test_the_rule_comes_first_and_every_composition_once():
-    rules = compositions(MUON, MODERN)
-    assert rules[0] == MUON
-    assert len(set(rules)) == len(rules) > 20
-    texts = [str(rule) for rule in rules]
-    assert any("0.2*rows(orth(g + " in text for text in texts)
-    assert any("0.2*(fan*orth(rows(g + " in text for text in texts)
-    assert any("0.2*unit(whiten(orth(g + " in text for text in texts)
+def scored(contenders, loss):
+    """Tell the losses of the current round, of rules."""
+    contenders.tell({c.id: loss(c.rule) for c in contenders.candidates()})
+
+
+def test_directions_are_compositions():
+    assert len(set(EVERY.values())) == len(EVERY) > 30
+    assert "0.2*rows(orth(g + " in str(EVERY["rows", ORTH])
+    assert "0.2*(fan*orth(rows(g + " in str(EVERY[ORTH, "rows"])
+    assert "0.2*unit(whiten(orth(rows(g + " in str(EVERY["whiten", ORTH, "rows"])
+
+
+def test_a_factor_is_one_of_hidden_matrices():
+    rule = with_direction(MUON, ("rows", ORTH), MODERN, 1.5)
+    assert "hidden(0.30000000000000004*rows(" in str(rule)
 
 
 def test_what_is_not_the_direction_stays():
     other = "ema(g)/sqrt(|ema(g2, 0.999)|)) + 0.01*w)"
-    assert all(str(rule).endswith(other) for rule in compositions(MUON, MODERN))
+    assert all(str(rule).endswith(other) for rule in EVERY.values())
 
 
 def test_the_screen_refuses_few_compositions():
-    rules = compositions(MUON, MODERN)
-    refused = [rule for rule in rules if not Screen()(rule).ok]
-    assert len(refused) <= 0.1 * len(rules)
+    refused = [rule for rule in EVERY.values() if not Screen()(rule).ok]
+    assert len(refused) <= 0.1 * len(EVERY)
 
 
-@pytest.mark.parametrize("rule", compositions(MUON, MODERN)[1:], ids=str)
+@pytest.mark.parametrize("rule", EVERY.values(), ids=str)
 def test_updates_of_all_compositions_have_the_same_size(rule):
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(24, 24, bias=False) for _ in range(3)))
@@ -52,10 +67,51 @@ def test_updates_of_all_compositions_have_the_same_size(rule):
 
 def test_rules_without_roles_or_without_orth_have_no_other_directions():
     for text in ("cd*m1", "hidden(m1, Adam)"):
-        assert compositions(Rule.parse(text), MODERN) == [Rule.parse(text)]
+        rule = Rule.parse(text)
+        assert all(with_direction(rule, ways, MODERN) is None for ways in DIRECTIONS)
+        contenders = Contenders(rule, 0.1, MODERN)
+        assert len(contenders) == 0
+        scored(contenders, lambda rule: 1.0)
+        assert contenders.best == rule
+        assert not contenders.candidates()
 
 
-def test_a_space_without_an_operator_has_no_compositions_with_it():
-    rules = compositions(MUON, MODERN.without("whiten"))
-    assert not any("whiten" in str(rule) for rule in rules)
-    assert len(rules) > 10
+def test_a_space_without_an_operator_has_no_direction_with_it():
+    space = MODERN.without("whiten")
+    for ways in DIRECTIONS:
+        assert (with_direction(MUON, ways, space) is None) == ("whiten" in ways)
+
+
+def test_the_best_ways_before_and_after_are_combined():
+    contenders = Contenders(MUON, 0.1, MODERN)
+    before, after = "orth(whitenr(", "whiten(orth("
+
+    def loss(rule):
+        return -float(before in str(rule)) - 2 * (after in str(rule))
+
+    scored(contenders, loss)
+    rules = [candidate.rule for candidate in contenders.candidates()]
+    assert rules[0] == MUON
+    assert len(rules) == BLOCKS * (1 + (BEST + 1) * len(FACTORS))
+    assert any("unit(whiten(orth(whitenr(" in str(rule) for rule in rules)
+
+
+def test_the_rule_itself_wins_if_nothing_is_better():
+    contenders = Contenders(MUON, 0.1, MODERN)
+    for _ in range(2):
+        scored(contenders, lambda rule: float(rule != MUON))
+    assert contenders.best == MUON
+    assert not contenders.candidates()
+
+
+def test_directions_beyond_the_limits_are_not_compared():
+    contenders = Contenders(MUON, 0.1, MODERN, lambda rule: "whiten" not in str(rule))
+    assert 0 < len(contenders) < len(Contenders(MUON, 0.1, MODERN))
+    assert not any("whiten" in str(c.rule) for c in contenders.candidates())
+
+
+def test_a_loss_that_is_not_known_never_wins():
+    contenders = Contenders(MUON, 0.1, MODERN)
+    scored(contenders, lambda rule: 1.0)
+    scored(contenders, lambda rule: 1.0 if rule == MUON else float("inf"))
+    assert contenders.best == MUON

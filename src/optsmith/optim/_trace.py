@@ -204,7 +204,8 @@ class Tracer:
         state, scope = operator.state, operator.scope
         assert state is not None  # noqa: S101
         plain = tuple(v.value if isinstance(v, Symbol) else v for v in values)
-        key = (id(state), tuple(x.value for x in operands), plain, scope)
+        used = operands[state.ignores :]
+        key = (id(state), tuple(x.value for x in used), plain, scope)
         if key not in self._states:
             before = [Symbol(self, self.new(False)) for _ in state.slots]
             args = (*operands, *before, Symbol(self, self.code.count), *values)

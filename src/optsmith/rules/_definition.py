@@ -31,6 +31,7 @@ def definition_of(operator: Operator) -> str:
     ]
     if state:
         parts += [repr((state.slots, state.reads)), describe(state.update), describe(state.init)]
+        parts += [repr(state.ignores)] * bool(state.ignores)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -165,6 +165,7 @@ _add(
         ("left", "right", "left_root", "right_root"),
         functions.whiten_update,
         (functions.square_of_rows, functions.square_of_columns) * 2,
+        ignores=1,
     ),
     **_TENSOR,
 )
@@ -174,7 +175,9 @@ _add(
     functions.whiten_rows,
     "the inverse root of the average of y*y^T, times x: one-sided Shampoo",
     parameters=_WHITEN,
-    state=State(("left", "left_root"), functions.whiten_rows_update, functions.square_of_rows),
+    state=State(
+        ("left", "left_root"), functions.whiten_rows_update, functions.square_of_rows, ignores=1
+    ),
     **_TENSOR,
 )
 _add(
@@ -184,7 +187,10 @@ _add(
     "x times the inverse root of the average of y^T*y: one-sided Shampoo",
     parameters=_WHITEN,
     state=State(
-        ("right", "right_root"), functions.whiten_columns_update, functions.square_of_columns
+        ("right", "right_root"),
+        functions.whiten_columns_update,
+        functions.square_of_columns,
+        ignores=1,
     ),
     **_TENSOR,
 )

@@ -158,13 +158,20 @@ def schulz_of_square(wide: Tensor) -> Tensor:
     square of each iterate follows from that of the one before.
     """
     square = wide.bmm(wide.mT)
-    for i in range(5):
-        factor = square.baddbmm(square, square, beta=-4.775, alpha=2.0315)
-        factor.diagonal(dim1=1, dim2=2).add_(3.4445)
-        whole = factor.bmm(whole) if i else factor
-        square = factor.bmm(square).bmm(factor) if i < 4 else square
+    whole = factor = schulz_factor(square)
+    for _ in range(4):
+        square = factor.bmm(square).bmm(factor)
+        factor = schulz_factor(square)
+        whole = factor.bmm(whole)
     product: Tensor = whole.bmm(wide)
     return product
+
+
+def schulz_factor(square: Tensor) -> Tensor:
+    """Return what an iteration multiplies a matrix by, given its square."""
+    factor = square.baddbmm(square, square, beta=-4.775, alpha=2.0315)
+    factor.diagonal(dim1=1, dim2=2).add_(3.4445)
+    return factor
 
 
 def root_mean_square(x: Tensor) -> Tensor:

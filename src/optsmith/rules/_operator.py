@@ -88,6 +88,8 @@ class State:
         scan: Optional faster form for the probe: `scan(x, *parameters)` returns the slots that the
             operator's function receives at all steps, given an operand as a tensor of steps times
             elements.
+        ignores: Number of operands, from the first, that `update` does not use. Operators that
+            differ only in these share their state, too.
     """
 
     slots: tuple[str, ...]
@@ -95,6 +97,7 @@ class State:
     init: Callable[[Tensor], Tensor] | tuple[Callable[[Tensor], Tensor], ...] = zeros
     reads: Literal["after", "before"] = "after"
     scan: Callable[..., tuple[Tensor, ...]] | None = None
+    ignores: int = 0
 
     @property
     def inits(self) -> tuple[Callable[[Tensor], Tensor], ...]:

@@ -110,7 +110,7 @@ def mixture_of(
 
     The whole has a factor of 1, which stands for the learning rate, or one per role, and its decay
     an exponent. A rule for roles gets no terms: on the tasks that want one, none of these terms was
-    worth its time (other directions of hidden matrices are, see `compositions`).
+    worth its time (other directions of hidden matrices are, see `Contenders`).
 
     Args:
         base: The rule.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
 
 from optsmith.rules import BY_ROLE, Rule, is_number, subrule
 from optsmith.searchers._base import Candidate
@@ -12,27 +11,52 @@ from optsmith.space import Space
 
 WAYS = {
     "orth": "orth({0})",
+    "whiten": "whiten({0}, g)",
+    "whiten rows": "whitenr({0}, g)",
+    "second moment": "({0})/sqrt(ema(({0})^2, 0.95))",
     "rows": "rows({0})",
     "cols": "cols({0})",
-    "second moment": "({0})/sqrt(ema(({0})^2, 0.95))",
-    "whiten": "whiten({0}, g)",
 }
 """Ways to normalise a matrix."""
 
-_SIZES = {"orth": "fan*{0}", "second moment": "unit({0})", "whiten": "unit({0})"}
+_SIZES = {
+    "orth": "fan*{0}",
+    "second moment": "unit({0})",
+    "whiten": "unit({0})",
+    "whiten rows": "unit({0})",
+}
 """What makes the mean square of a result 1, so that learning rates carry over."""
 
-MOST_WAYS = 2
-"""Maximum number of ways in a composition."""
+Ways = tuple[str, ...]
+"""Ways that are applied one after another, the outermost first."""
 
-FINALISTS = 6
-"""Rules that are compared in full runs."""
+ORTH = "orth"
+
+_OTHERS = tuple(way for way in WAYS if way != ORTH)
+
+SINGLE: tuple[Ways, ...] = (
+    ("whiten",),
+    *((way, ORTH) for way in _OTHERS),
+    *((ORTH, way) for way in _OTHERS),
+)
+"""Directions of the first round. Without `orth` or `whiten`, all compositions were 13 % worse or
+more on a GPT, and 3 % on a network of convolutions."""
+
+DIRECTIONS = (*SINGLE, *((after, ORTH, before) for after in _OTHERS for before in _OTHERS))
+"""All directions."""
 
 SHORT = 0.5
-"""Length of the short runs; shorter ones misrank directions."""
+"""Length of the runs of the first round; shorter ones misrank directions."""
 
-FACTORS = (1.0, 0.7)
-"""Learning rates of full runs, relative to that of the rule to start from."""
+SHORT_FACTORS, FACTORS = (1.0, 1.6), (1.0, 1.6, 2.5)
+"""Sizes of the updates of hidden matrices relative to those before, in both rounds: directions that
+suit the loss better can take larger steps."""
+
+BEST = 3
+"""Directions that reach the second round; their combination is added to them."""
+
+BLOCKS = 2
+"""Blocks of seeds of the second round."""
 
 PHASE = "directions"
 
@@ -41,91 +65,123 @@ FIRST_BLOCK = 40_000
 
 
 class Contenders:
-    """Compares rules in short runs, then the best of them in full runs on other seeds.
+    """Compares directions of the hidden matrices of a rule, in two rounds.
 
-    The first rule, which is known, reaches the full runs in any case.
+    In the first round, whatever the rule orthogonalises, such as a momentum, is also normalised
+    before or after that, in short runs. In the second round, the best of these and the direction
+    that combines the best normalisation before and the best one after are compared with the rule
+    itself in full runs on other seeds.
 
     Args:
-        rules: The rules.
-        lr: Learning rate of all of them.
+        rule: The rule.
+        lr: Its learning rate.
+        space: The space, whose operators the directions must have.
+        allows: Returns whether a rule is within the limits of the search.
 
     Attributes:
-        best: The best rule in full runs, or, before they are told, in short ones.
+        best: The best rule of the last round.
     """
 
-    def __init__(self, rules: Sequence[Rule], lr: float) -> None:
-        self.rules, self.best, self.step = list(rules), rules[0], 0
-        self._lr = lr
+    def __init__(
+        self,
+        rule: Rule,
+        lr: float,
+        space: Space,
+        allows: Callable[[Rule], bool] = lambda rule: True,
+    ) -> None:
+        self.rule = self.best = rule
+        self._lr, self._space, self._allows = lr, space, allows
+        self._round = 0
+        self._rules = self._forms(SINGLE, SHORT_FACTORS)
+
+    def __len__(self) -> int:
+        """Return the number of rules in the current round."""
+        return len(self._rules)
 
     @property
     def cost(self) -> float:
-        """Runs of full length that the comparison needs."""
-        full = min(FINALISTS, len(self.rules)) * len(FACTORS)
-        return SHORT * len(self.rules) + full
+        """Runs of full length that both rounds need at most."""
+        return SHORT * len(self._rules) + BLOCKS * (1 + (BEST + 1) * len(FACTORS))
 
     def candidates(self) -> list[Candidate]:
-        """Return the candidates of the current step; none if the comparison is over."""
-        if self.step > 1:
+        """Return the candidates of the current round; none if the comparison is over."""
+        if self._round > 1:
             return []
-        fidelity, factors = (SHORT, (1.0,)) if self.step == 0 else (1.0, FACTORS)
+        fidelity, blocks = (SHORT, 1) if self._round == 0 else (1.0, BLOCKS)
+        first = FIRST_BLOCK + self._round
         return [
-            Candidate(f"{PHASE}:{self.step}:{i}:{factor}", rule, fidelity,
-                      FIRST_BLOCK + self.step, self._lr * factor, PHASE)
-            for i, rule in enumerate(self.rules) for factor in factors
+            Candidate(f"{PHASE}:{self._round}:{i}:{block}", rule, fidelity, first + block,
+                      self._lr, PHASE)
+            for block in range(blocks)
+            for i, rule in enumerate(self._rules)
         ]  # fmt: skip
 
     def tell(self, losses: Mapping[str, float]) -> None:
-        """Register the losses of the current step by candidate, and begin the next."""
-        best = dict.fromkeys(range(len(self.rules)), math.inf)
+        """Register the losses of the current round by candidate, and begin the next."""
+        sums = dict.fromkeys(self._rules, 0.0)
+        rules = list(self._rules)
         for key, loss in losses.items():
-            i = int(key.split(":")[2])
-            best[i] = min(best[i], loss)
-        order = sorted(best, key=best.__getitem__)
-        self.best = self.rules[order[0]]
-        first, others = self.rules[0], [self.rules[i] for i in order if i]
-        self.rules = [first, *others[: FINALISTS - 1]]
-        self.step += 1
+            sums[rules[int(key.split(":")[2])]] += loss
+        if not sums:
+            self._round = 2
+            return
+        self.best = min(sums, key=sums.__getitem__)
+        if self._round == 0:
+            order = list(dict.fromkeys(self._rules[r] for r in sorted(sums, key=sums.__getitem__)))
+            chosen = dict.fromkeys([*order[:BEST], *_combined(order)])
+            self._rules = {self.rule: (ORTH,), **self._forms(list(chosen)[: BEST + 1], FACTORS)}
+        self._round += 1
+
+    def _forms(self, directions: Sequence[Ways], factors: Sequence[float]) -> dict[Rule, Ways]:
+        """Return the rule with other directions, and which they are."""
+        found = {}
+        for ways in directions:
+            for factor in factors:
+                form = with_direction(self.rule, ways, self._space, factor)
+                if form is not None and self._allows(form):
+                    found[form] = ways
+        return found
 
 
-def compositions(rule: Rule, space: Space) -> list[Rule]:
-    """Return a rule for roles with other directions of its hidden matrices, and itself first.
+def _combined(order: Sequence[Ways]) -> list[Ways]:
+    """Return the best way after `orth` and the best way before it, around `orth`."""
+    after = next((ways[0] for ways in order if len(ways) == 2 and ways[1] == ORTH), None)
+    before = next((ways[1] for ways in order if len(ways) == 2 and ways[0] == ORTH), None)
+    return [(after, ORTH, before)] if after and before else []
 
-    The rule orthogonalises some expression, such as a momentum. Instead, the expression is
-    normalised by each way, and by each way after another. Without such an expression, or outside
-    the space's operators, there is only the rule itself.
+
+def with_direction(rule: Rule, ways: Ways, space: Space, factor: float = 1.0) -> Rule | None:
+    """Return a rule for roles with another direction of its hidden matrices.
+
+    The rule orthogonalises some expression, which is normalised in these ways instead. None if
+    there is no such expression, or if the result is outside the space's operators.
+
+    Args:
+        rule: The rule.
+        ways: The ways.
+        space: The space.
+        factor: Size of the updates of hidden matrices, relative to that of the rule.
     """
     at = next((i for i, o in enumerate(rule.operators) if o.name == BY_ROLE), None)
     if at is None:
-        return [rule]
+        return None
     matrices = subrule(rule, at + 1)
     factors = _factors(matrices)
-    orth = next((f for f in factors if f.operators[0].name == "orth"), None)
+    orth = next((f for f in factors if f.operators[0].name == ORTH), None)
     if orth is None:
-        return [rule]
-    inner = str(subrule(orth, 1))
-    weight = "*".join(str(f) for f in factors if is_number(f.operators[0])) or "1"
-    names = {operator.name for operator in space.operators}
-    found = {rule: None}
-    for ways in _sequences():
-        direction = inner
-        for way in reversed(ways):
-            direction = WAYS[way].format(direction)
-        side = Rule.parse(f"{weight}*({_SIZES.get(ways[0], '{0}').format(direction)})")
-        if {o.name for o in side.operators if o.name[:1].isalpha()} <= names | {"mul", "add"}:
-            end = at + 1 + matrices.length
-            whole = (*rule.operators[: at + 1], *side.operators, *rule.operators[end:])
-            found[Rule(whole)] = None
-    return list(found)
-
-
-def _sequences() -> list[tuple[str, ...]]:
-    """Return the sequences of different ways, the outermost first."""
-    return [
-        ways
-        for count in range(1, MOST_WAYS + 1)
-        for ways in product(WAYS, repeat=count)
-        if len(set(ways)) == count
-    ]
+        return None
+    direction = str(subrule(orth, 1))
+    for way in reversed(ways):
+        direction = WAYS[way].format(direction)
+    weight = factor * math.prod(
+        float(f.operators[0].torch()) for f in factors if is_number(f.operators[0])
+    )
+    side = Rule.parse(f"{weight!r}*({_SIZES.get(ways[0], '{0}').format(direction)})")
+    names = {operator.name for operator in space.operators} | {"mul", "add"}
+    if not {o.name for o in side.operators if o.name[:1].isalpha()} <= names:
+        return None
+    end = at + 1 + matrices.length
+    return Rule((*rule.operators[: at + 1], *side.operators, *rule.operators[end:]))
 
 
 def _factors(rule: Rule) -> list[Rule]:

@@ -19,7 +19,7 @@ from optsmith.searchers._balance import (
 )
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
 from optsmith.searchers._dictionary import balanced, folded, mixture_of, plain_rule
-from optsmith.searchers._directions import Contenders, compositions
+from optsmith.searchers._directions import Contenders
 from optsmith.searchers._options import option
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start
@@ -43,7 +43,7 @@ EXPLORE = 0.3
 MORE_CANDIDATES = 3
 """Candidates relative to a preset's budget: they need fewer runs, because nothing is tuned."""
 
-BEFORE_DIRECTIONS, DIRECTIONS = 0.3, 0.3
+BEFORE_DIRECTIONS, DIRECTIONS = 0.2, 0.35
 """Share of the budget after which directions are compared, and the maximum share for that."""
 
 BALANCING = 0.1
@@ -85,7 +85,7 @@ class Mixture(Searcher):
 
     If the best rule is one for roles, such as Muon, it gets no terms. Once it is tuned a little,
     directions of its hidden matrices are compared: compositions of normalisations, in short runs,
-    then the best of them in full runs. The rest of the budget tunes the best.
+    then the best of them and their combination in full runs. The rest of the budget tunes the best.
 
     See `Searcher` for the arguments.
     """
@@ -246,7 +246,7 @@ class Mixture(Searcher):
             plain_rule(base), self._lr, self._starts, self.space, self.allows, balance
         )
         self._tuner = Tuner(rule, self.seed, self._population, weights)
-        self._compares_directions = len(self._compositions(rule)) > 1
+        self._compares_directions = len(self._directions(rule)) > 0
         self.log.append(
             f"mixtures around {base.name}: {self._tuner.dimensions} numbers,"
             f" {len(weights)} new terms"
@@ -273,14 +273,13 @@ class Mixture(Searcher):
 
     def _begin_directions(self, centre: Rule) -> None:
         """Queue other directions of the centre's hidden matrices, if there is budget for them."""
-        contenders = Contenders(self._compositions(centre), self._lr)
+        contenders = self._directions(centre)
         if contenders.cost <= DIRECTIONS * self.budget:
             self._contenders = contenders
             self._queue.extend(contenders.candidates())
 
-    def _compositions(self, rule: Rule) -> list[Rule]:
-        first, *others = compositions(rule, self.space)
-        return [first, *filter(self.allows, others)]
+    def _directions(self, rule: Rule) -> Contenders:
+        return Contenders(rule, self._lr, self.space, self.allows)
 
     def _compare_directions(self, contenders: Contenders, losses: Mapping[str, float]) -> None:
         contenders.tell(losses)
@@ -288,7 +287,7 @@ class Mixture(Searcher):
         if self._queue:
             return
         self._found, self._contenders = contenders.best, None
-        if contenders.best != contenders.rules[0]:
+        if contenders.best != contenders.rule:
             self._tuner = Tuner(contenders.best, self.seed + 1, self._population, sigma=LATER_SIGMA)
             self.log.append(f"better direction: {contenders.best}")
 
