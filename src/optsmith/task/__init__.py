@@ -15,7 +15,8 @@ from optsmith.task._metric import (
 )
 from optsmith.task._module import ModuleTask
 from optsmith.task._named import TaskEntry, find_task, tasks
-from optsmith.task._protocol import UNTRAINED, Contest, Preset, Protocol, Stage, presets_for
+from optsmith.task._preset import Contest, Preset, presets_for
+from optsmith.task._protocol import UNTRAINED, Protocol, Stage
 from optsmith.task._random import RandomState, random_state, seeded, set_random_state
 from optsmith.task._tensors import TensorBatches
 

@@ -22,7 +22,8 @@ from optsmith.adversarial import (
 from optsmith.optim import Baseline, has_lr, with_schedules
 from optsmith.task._base import Run, Task, Training
 from optsmith.task._metric import PERCENT, Metric, Objective
-from optsmith.task._protocol import FINAL_LR_SEEDS, SEARCH_LR_SEEDS, UNTRAINED, Preset, Protocol
+from optsmith.task._preset import Preset
+from optsmith.task._protocol import FINAL_LR_SEEDS, SEARCH_LR_SEEDS, UNTRAINED, Protocol
 
 LRS = (0.001, 0.003, 0.006, 0.01, 0.03, 0.06, 0.1, 0.3, 1.0)
 """The paper's grid."""

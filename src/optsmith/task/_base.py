@@ -18,7 +18,7 @@ from optsmith._errors import TaskError
 from optsmith._registry import did_you_mean
 from optsmith.optim import Baseline, Parameters, Recipe, build, modern
 from optsmith.task._metric import Metric, Objective
-from optsmith.task._protocol import Preset
+from optsmith.task._preset import Preset
 
 if TYPE_CHECKING:
     from optsmith.task._function import FunctionTask

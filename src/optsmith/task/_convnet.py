@@ -15,7 +15,8 @@ from optsmith.optim import classic
 from optsmith.task._base import Task
 from optsmith.task._metric import Objective, accuracy
 from optsmith.task._module import ModuleTask
-from optsmith.task._protocol import UNTRAINED, Preset, Protocol
+from optsmith.task._preset import Preset
+from optsmith.task._protocol import UNTRAINED, Protocol
 
 SPLIT_SEED = 20221
 """Seed of the split of the training images into training and validation images."""

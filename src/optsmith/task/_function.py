@@ -9,7 +9,8 @@ from typing import Any
 from optsmith._errors import TaskError
 from optsmith.task._base import Run, Task, Training, checked
 from optsmith.task._metric import Metric, Objective
-from optsmith.task._protocol import Preset, Protocol, presets_for
+from optsmith.task._preset import Preset, presets_for
+from optsmith.task._protocol import Protocol
 
 
 class FunctionTask(Task):

@@ -16,7 +16,7 @@ from optsmith.optim import classic
 from optsmith.task._base import Task
 from optsmith.task._metric import accuracy
 from optsmith.task._module import ModuleTask
-from optsmith.task._protocol import presets_for
+from optsmith.task._preset import presets_for
 
 SPLIT_SEED = 20220
 """Seed of the fixed split into a training half and a held-out half."""

@@ -17,7 +17,8 @@ from optsmith.task._function import choose_presets
 from optsmith.task._groups import Groups
 from optsmith.task._loop import ModuleTraining, StepSettings
 from optsmith.task._metric import Measure, Metric, Objective, as_metric
-from optsmith.task._protocol import PAPER_LRS, Preset, Protocol
+from optsmith.task._preset import Preset
+from optsmith.task._protocol import PAPER_LRS, Protocol
 from optsmith.task._random import seeded
 from optsmith.task._signal import checkpoints, choose_signal, sample_size, test_metrics
 from optsmith.task._source import Batches, Prepare
