@@ -10,9 +10,8 @@ from optsmith.optim import Baseline
 from optsmith.screening import Screen
 from optsmith.searchers._directions import (
     BEST,
-    BLOCKS,
     DIRECTIONS,
-    FACTORS,
+    EFFORTS,
     ORTH,
     Contenders,
     with_direction,
@@ -82,17 +81,20 @@ def test_a_space_without_an_operator_has_no_direction_with_it():
         assert (with_direction(MUON, ways, space) is None) == ("whiten" in ways)
 
 
-def test_the_best_ways_before_and_after_are_combined():
-    contenders = Contenders(MUON, 0.1, MODERN)
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_the_best_ways_before_and_after_are_combined(effort):
+    contenders = Contenders(MUON, 0.1, MODERN, effort)
     before, after = "orth(whitenr(", "whiten(orth("
 
     def loss(rule):
         return -float(before in str(rule)) - 2 * (after in str(rule))
 
     scored(contenders, loss)
+    most = contenders.cost
     rules = [candidate.rule for candidate in contenders.candidates()]
+    assert len(rules) <= most
     assert rules[0] == MUON
-    assert len(rules) == BLOCKS * (1 + (BEST + 1) * len(FACTORS))
+    assert len(rules) == effort.blocks * (1 + (BEST + 1) * len(effort.second))
     assert any("unit(whiten(orth(whitenr(" in str(rule) for rule in rules)
 
 
@@ -105,7 +107,7 @@ def test_the_rule_itself_wins_if_nothing_is_better():
 
 
 def test_directions_beyond_the_limits_are_not_compared():
-    contenders = Contenders(MUON, 0.1, MODERN, lambda rule: "whiten" not in str(rule))
+    contenders = Contenders(MUON, 0.1, MODERN, allows=lambda rule: "whiten" not in str(rule))
     assert 0 < len(contenders) < len(Contenders(MUON, 0.1, MODERN))
     assert not any("whiten" in str(c.rule) for c in contenders.candidates())
 

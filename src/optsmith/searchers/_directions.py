@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from optsmith.rules import BY_ROLE, Rule, is_number, subrule
 from optsmith.searchers._base import Candidate
@@ -48,15 +49,28 @@ DIRECTIONS = (*SINGLE, *((after, ORTH, before) for after in _OTHERS for before i
 SHORT = 0.5
 """Length of the runs of the first round; shorter ones misrank directions."""
 
-SHORT_FACTORS, FACTORS = (1.0, 1.6), (1.0, 1.6, 2.5)
-"""Sizes of the updates of hidden matrices relative to those before, in both rounds: directions that
-suit the loss better can take larger steps."""
-
 BEST = 3
 """Directions that reach the second round; their combination is added to them."""
 
-BLOCKS = 2
-"""Blocks of seeds of the second round."""
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How thoroughly directions are compared.
+
+    Attributes:
+        first: Sizes of the updates of hidden matrices in the first round, relative to those before:
+            directions that suit the loss better can take larger steps.
+        second: The same in the second round.
+        blocks: Blocks of seeds in the second round.
+    """
+
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    blocks: int
+
+
+EFFORTS = (Effort((1.0, 1.6), (1.0, 1.6, 2.5), 2), Effort((1.6,), (1.0, 1.6), 1))
+"""The most thorough that fits into the budget is chosen."""
 
 PHASE = "directions"
 
@@ -76,6 +90,7 @@ class Contenders:
         rule: The rule.
         lr: Its learning rate.
         space: The space, whose operators the directions must have.
+        effort: How thoroughly they are compared.
         allows: Returns whether a rule is within the limits of the search.
 
     Attributes:
@@ -87,12 +102,13 @@ class Contenders:
         rule: Rule,
         lr: float,
         space: Space,
+        effort: Effort = EFFORTS[0],
         allows: Callable[[Rule], bool] = lambda rule: True,
     ) -> None:
         self.rule = self.best = rule
         self._lr, self._space, self._allows = lr, space, allows
-        self._round = 0
-        self._rules = self._forms(SINGLE, SHORT_FACTORS)
+        self._effort, self._round = effort, 0
+        self._rules = self._forms(SINGLE, effort.first)
 
     def __len__(self) -> int:
         """Return the number of rules in the current round."""
@@ -101,13 +117,14 @@ class Contenders:
     @property
     def cost(self) -> float:
         """Runs of full length that both rounds need at most."""
-        return SHORT * len(self._rules) + BLOCKS * (1 + (BEST + 1) * len(FACTORS))
+        full = 1 + (BEST + 1) * len(self._effort.second)
+        return SHORT * len(self._rules) + self._effort.blocks * full
 
     def candidates(self) -> list[Candidate]:
         """Return the candidates of the current round; none if the comparison is over."""
         if self._round > 1:
             return []
-        fidelity, blocks = (SHORT, 1) if self._round == 0 else (1.0, BLOCKS)
+        fidelity, blocks = (SHORT, 1) if self._round == 0 else (1.0, self._effort.blocks)
         first = FIRST_BLOCK + self._round
         return [
             Candidate(f"{PHASE}:{self._round}:{i}:{block}", rule, fidelity, first + block,
@@ -127,9 +144,10 @@ class Contenders:
             return
         self.best = min(sums, key=sums.__getitem__)
         if self._round == 0:
-            order = list(dict.fromkeys(self._rules[r] for r in sorted(sums, key=sums.__getitem__)))
-            chosen = dict.fromkeys([*order[:BEST], *_combined(order)])
-            self._rules = {self.rule: (ORTH,), **self._forms(list(chosen)[: BEST + 1], FACTORS)}
+            ranked = (self._rules[rule] for rule in sorted(sums, key=sums.__getitem__))
+            order = list(dict.fromkeys(ranked))
+            chosen = list(dict.fromkeys([*order[:BEST], *_combined(order)]))
+            self._rules = {self.rule: (ORTH,), **self._forms(chosen, self._effort.second)}
         self._round += 1
 
     def _forms(self, directions: Sequence[Ways], factors: Sequence[float]) -> dict[Rule, Ways]:

@@ -19,7 +19,7 @@ from optsmith.searchers._balance import (
 )
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
 from optsmith.searchers._dictionary import balanced, folded, mixture_of, plain_rule
-from optsmith.searchers._directions import Contenders
+from optsmith.searchers._directions import EFFORTS, Contenders
 from optsmith.searchers._options import option
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start
@@ -246,7 +246,7 @@ class Mixture(Searcher):
             plain_rule(base), self._lr, self._starts, self.space, self.allows, balance
         )
         self._tuner = Tuner(rule, self.seed, self._population, weights)
-        self._compares_directions = len(self._directions(rule)) > 0
+        self._compares_directions = len(self._directions(rule)[0]) > 0
         self.log.append(
             f"mixtures around {base.name}: {self._tuner.dimensions} numbers,"
             f" {len(weights)} new terms"
@@ -273,13 +273,15 @@ class Mixture(Searcher):
 
     def _begin_directions(self, centre: Rule) -> None:
         """Queue other directions of the centre's hidden matrices, if there is budget for them."""
-        contenders = self._directions(centre)
-        if contenders.cost <= DIRECTIONS * self.budget:
-            self._contenders = contenders
-            self._queue.extend(contenders.candidates())
+        most = DIRECTIONS * self.budget
+        affordable = (c for c in self._directions(centre) if c.cost <= most)
+        self._contenders = next(affordable, None)
+        if self._contenders is not None:
+            self._queue.extend(self._contenders.candidates())
 
-    def _directions(self, rule: Rule) -> Contenders:
-        return Contenders(rule, self._lr, self.space, self.allows)
+    def _directions(self, rule: Rule) -> list[Contenders]:
+        """Return the comparisons to choose from, the most thorough first."""
+        return [Contenders(rule, self._lr, self.space, effort, self.allows) for effort in EFFORTS]
 
     def _compare_directions(self, contenders: Contenders, losses: Mapping[str, float]) -> None:
         contenders.tell(losses)
