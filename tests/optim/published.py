@@ -192,7 +192,7 @@ CASES = (
     Case("rmsprop-momentum", "torch RMSprop(momentum=0.9)", of(_t.RMSprop, momentum=0.9)),
     Case("adagrad", "torch Adagrad(eps=1e-8)", of(_t.Adagrad, eps=ADAM_EPS)),
     Case("muon", "formula", formula(adamw, muon)),
-    # Both iterate in bfloat16, with 8 bits of precision, and round in different places.
+    # torch iterates in bfloat16, with 8 bits of precision.
     Case("muon", "torch Muon and AdamW, float32", MuonWithAdamW, 0.1, torch.float32),
     Case("signsgd", "pytorch_optimizer SignSGD(momentum=0)", of(_p.SignSGD, momentum=0.0)),
     Case("signum", "pytorch_optimizer SignSGD(momentum=0.9)", of(_p.SignSGD, momentum=0.9)),

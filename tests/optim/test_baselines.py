@@ -249,7 +249,7 @@ def test_the_rule_of_a_baseline_trains_as_the_baseline_does(name, schedule):
     one, two = model(), model()
     ours = trained(one, RuleOptimizer(one, form.rule, 0.01 * form.scale, STEPS))
     theirs = trained(two, build(baseline, two, 0.01, STEPS))
-    # Muon iterates in bfloat16, and the rule in the precision of the parameters.
+    # torch's Muon iterates in bfloat16, and the rule in the precision of the parameters.
     tolerance = 2e-2 if name == "muon" else 1e-7 if name == "nadam" else 1e-9
     assert_near(ours, theirs, rtol=tolerance, atol=tolerance)
 

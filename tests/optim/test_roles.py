@@ -298,7 +298,7 @@ def test_the_rule_of_muon_trains_as_muon_does_and_needs_roles(schedule):
     ours = trained_once(one, build(rule, one, 0.02, 3), x)
     theirs = trained_once(two, build(baseline, two, 0.02, 3), x)
     for a, b, old in zip(ours, theirs, before, strict=True):
-        assert (a - b).norm() <= 0.03 * (b - old).norm()  # both iterate in bfloat16
+        assert (a - b).norm() <= 0.03 * (b - old).norm()  # torch iterates in bfloat16
     with pytest.raises(TaskError, match="pass the model, or parameter groups with a role"):
         build(rule, one.parameters(), 0.02, 10)
 

@@ -117,7 +117,7 @@ def test_every_zoo_rule_in_one_call():
 def test_every_baseline_that_is_a_rule_in_one_call():
     forms = [baseline for baseline in modern.values() if form_of(baseline) is not None]
     assert len(forms) == 10 * 4
-    # Muon's bfloat16 rounds differently in torch and in a rule: see tests/optim/test_roles.py.
+    # torch's Muon iterates in bfloat16: see tests/optim/test_roles.py.
     exact = [baseline for baseline in forms if baseline.optimizer != "muon"]
     check(sorting(), pairs_of([*exact, zoo["mnist1"].rule]))
 
