@@ -127,6 +127,11 @@ def steps_of(study: Study) -> int:
     return sum(e.trained for e in study.evaluations)
 
 
+def problem_of(task: str) -> str:
+    """Return the task as `search` takes it."""
+    return f"{Path(__file__).parent / 'tasks' / task}.py:task" if task in OWN else task
+
+
 def executor(keep: Path | None) -> Executor:
     """Return the executor of a study."""
     workers = make_executor(default_workers())
@@ -137,8 +142,7 @@ def row(
     task: str, seed: int, storage: Path, with_random: bool, own_time: str, keep: Path | None
 ) -> Row | None:
     """Return the claims of one search; None if it makes none."""
-    is_own = task in OWN
-    problem = f"{Path(__file__).parent / 'tasks' / task}.py:task" if is_own else task
+    is_own, problem = task in OWN, problem_of(task)
     watch = Stopwatch()
     with executor(None if is_own else keep) as running:
         study = optsmith.search(

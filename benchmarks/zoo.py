@@ -52,8 +52,8 @@ def main(output: Path | None) -> None:
         f"{'optimizer':<18}{'reference':<44}{''.join(f'{kind:>13}' for kind in KINDS)}",
         *map(row, CASES),
         "",
-        "torch's Muon iterates in bfloat16, the rule in the precision of the weights; torch's differs",
-        f"from the formula by {torchs['matrix']:.1e} on matrices and"
+        "torch's Muon iterates in bfloat16, the rule in the precision of the weights; torch's"
+        f" differs\nfrom the formula by {torchs['matrix']:.1e} on matrices and"
         f" {torchs['convolution']:.1e} on convolutions.",
         "",
         "Expressions",
