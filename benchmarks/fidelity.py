@@ -3,7 +3,8 @@
     python benchmarks/fidelity.py TASK [--random 120] [--seed 5] [--output FILE]
 
 TASK is `mnistnet` (training loss, mean over the run), `digits-relu` (a wider network on digits;
-validation loss over the last tenth of the run), or a task as file.py:name. The rules are the
+validation loss over the last tenth of the run), or a task as file.py:name, such as
+tasks/gpt.py:small, a GPT of half the width with batches of a quarter of the size. The rules are the
 baselines as rules and the rules of the zoo, each as it is and with every decay, and random rules
 that pass the screen. The reference is a full run: learning rate tuned at full length, score on 4
 seeds. It is compared, by Spearman's rank correlation, with

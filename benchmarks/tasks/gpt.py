@@ -5,6 +5,7 @@ optsmith search benchmarks/tasks/gpt.py:task
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pydoc_data.topics import topics
 
@@ -107,22 +108,31 @@ def gpt() -> GPT:
     return GPT(data()[3])
 
 
-def make_task() -> Task:
+def narrow() -> GPT:
+    """Return the model at half the width."""
+    return GPT(data()[3], width=WIDTH // 2)
+
+
+def make_task(
+    model: Callable[[], GPT] = gpt, batch: int = BATCH, name: str = "gpt", size: str = "114 k"
+) -> Task:
     """Return the task."""
     train, validation, test, _ = data()
     return Task.from_module(
-        gpt,
+        model,
         train,
         loss,
         validation=validation,
         test=test,
         objective=Objective("validation loss", over="tail"),
-        batch_size=BATCH,
+        batch_size=batch,
         steps=STEPS,
         lrs=LRS,
-        name="gpt",
-        description="character GPT of 114 k parameters on Python's documentation; validation loss",
+        name=name,
+        description=f"GPT of {size} parameters on the characters of Python's documentation;"
+        " validation loss",
     )
 
 
 task = make_task()
+small = make_task(narrow, batch=4, name="gpt-small", size="32 k")
