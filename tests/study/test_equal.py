@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from optsmith import Objective, Rule
 from optsmith.evaluation import Claim, Evaluation, Status, compare_paired
 from optsmith.rules import constants
@@ -13,10 +15,19 @@ SEEDS = tuple(range(8))
 
 
 class Ledger:
-    """Scores a rule by the distance of its momentum from 0.8."""
+    """Scores a rule by the distance of its momentum from 0.8; an evaluation takes a second."""
 
-    def __init__(self, spent):
-        self.trained, self.stages = {SEARCH: spent}, []
+    def __init__(self, spent, until=None):
+        self.trained, self.stages, self.until, self.clock = {SEARCH: spent}, [], until, self
+
+    def decide(self, name, question):
+        return question()
+
+    def seconds_left(self):
+        return self.until
+
+    def seconds(self, entries):
+        return float(len(set(entries)))
 
     def evaluate(self, phase, entries):
         self.stages += [entry.stage for entry in entries]
@@ -38,10 +49,10 @@ def claim(opponent, lr=0.1):
     )
 
 
-def extended(opponent, generations, **settings):
+def extended(opponent, generations, until=None, **settings):
     terms = presets_for(1000)["quick"]
     protocol = terms.protocol
-    ledger = Ledger(generations * 16 * protocol.score_seeds * protocol.steps)
+    ledger = Ledger(generations * 16 * protocol.score_seeds * protocol.steps, until)
     row = Evaluation(
         "g", Status.OK, score=0.9, lr=1.0, seeds=SEEDS, scores=tuple(0.9 + 0.01 * s for s in SEEDS)
     )
@@ -62,4 +73,17 @@ def test_the_opponent_gets_as_much_training_as_the_search_had():
 def test_what_is_no_rule_is_not_tuned():
     found, ledger = extended("torch:adafactor", 3)
     assert found == claim("torch:adafactor")
+    assert not ledger.stages
+
+
+@pytest.mark.parametrize(("seconds", "generations"), [(10 * 16 + 2, 10), (8 * 16 + 2, 8)])
+def test_generations_that_time_allows(seconds, generations):
+    found, ledger = extended("torch:momentum+cosine", 10, seconds)
+    assert found.equally_tuned is not None
+    assert ledger.stages.count(SEARCH) == generations * 16
+
+
+def test_much_less_training_is_not_called_equal():
+    found, ledger = extended("torch:momentum+cosine", 10, 8 * 16 + 1)
+    assert found.equally_tuned is None
     assert not ledger.stages

@@ -21,6 +21,9 @@ FIRST_BLOCK = 100_000
 
 POPULATION = 16
 
+ENOUGH = 0.8
+"""Smallest share of the search's training steps that counts as equal, if time runs out."""
+
 
 class EqualTuning:
     """Tunes the constants of an opponent as a search tunes those of rules.
@@ -37,7 +40,8 @@ class EqualTuning:
     def extend(self, claim: Claim, rule: Evaluation, seed: int) -> Claim:
         """Return a claim with the comparison against the opponent, equally tuned.
 
-        An opponent that is not a rule, such as Adafactor, cannot be tuned this way.
+        An opponent that is not a rule, such as Adafactor, cannot be tuned this way, and one for
+        which there is too little time is not.
 
         Args:
             claim: The claim.
@@ -48,7 +52,11 @@ class EqualTuning:
         if form is None or claim.opponent_lr is None:
             return claim
         lr = claim.opponent_lr * form.scale
-        tuned = self._tuned(tunable(form.rule, claim.opponent), lr, seed)
+        start = tunable(form.rule, claim.opponent)
+        generations = self._generations(start, lr)
+        if not generations:
+            return claim
+        tuned = self._tuned(start, lr, seed, generations)
         around = Entry(SELECTION, str(tuned.rule), around=tuned.lr)
         (chosen,) = self._ledger.evaluate(PHASE, [around])
         if chosen.status is not Status.OK:
@@ -57,10 +65,28 @@ class EqualTuning:
         paired = compare_evaluations(rule, row, self._objective)
         return replace(claim, equally_tuned=paired, equally_tuned_opponent=claim.opponent)
 
-    def _tuned(self, rule: Rule, lr: float, seed: int) -> Proposal:
+    def _generations(self, rule: Rule, lr: float) -> int:
+        """Return how many generations there are: as many steps as the search took, or nearly so.
+
+        0 if there is not enough time for that; decided once.
+        """
         protocol = self._terms.protocol
         per_generation = POPULATION * protocol.score_seeds * protocol.steps
-        generations = max(1, round(self._ledger.trained.get(SEARCH, 0) / per_generation))
+        wanted = max(1, round(self._ledger.trained.get(SEARCH, 0) / per_generation))
+        if self._ledger.until is None:
+            return wanted
+
+        def affordable() -> int:
+            rates = (lr * (1 + i / 1000) for i in range(POPULATION))
+            one = [Entry(SEARCH, str(rule), block=FIRST_BLOCK, lr=rate) for rate in rates]
+            last = [Entry(SELECTION, str(rule), around=lr), Entry(REPORT, str(rule), lr=lr)]
+            left = self._ledger.seconds_left() - self._ledger.seconds(last)
+            fitting = int(left / max(self._ledger.seconds(one), 1e-9))
+            return min(wanted, fitting) if fitting >= ENOUGH * wanted else 0
+
+        return int(self._ledger.clock.decide(f"generations of {PHASE}", affordable))
+
+    def _tuned(self, rule: Rule, lr: float, seed: int, generations: int) -> Proposal:
         tuning = ConstantTuning(
             self._ledger, self._objective, PHASE, SEARCH, FIRST_BLOCK, POPULATION
         )
