@@ -73,7 +73,7 @@ class Row:
         random: Against random search at equal cost.
         share: Share of the opponent's steps in which the rule has its result.
         details: The rule and the cost of the search.
-        made: Commit, machine and date.
+        made: Commit, machine, versions and date.
     """
 
     task: str
@@ -108,10 +108,8 @@ class Row:
         ]
 
 
-def made() -> list[str]:
-    """Return the commit, the machine and the date."""
-    _, commit, machine, _, date = (line.split(maxsplit=1)[1] for line in header())
-    return [f"commit {commit}", machine, date]
+MADE = tuple(line.split(maxsplit=1)[1] for line in header())[1:]
+"""Commit, machine, versions and date of the start of this program."""
 
 
 def change(paired: Paired | None) -> str:
@@ -160,7 +158,7 @@ def row(
         task, seed, claim.opponent, claim.paired, claim.equally_tuned,
         against_random(problem, study, storage, keep) if with_random else None, share,
         f"{study.best().simplified}, lr {claim.lr:.4g}; {sum(claim.trained.values()):,} steps,"
-        f" {seconds:.0f} s{aside}", made(),
+        f" {seconds:.0f} s{aside}", MADE,
     )  # fmt: skip
 
 

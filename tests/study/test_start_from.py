@@ -79,7 +79,10 @@ class StopAfter(Observer):
             raise Stop
 
 
-@pytest.mark.parametrize("algorithm", SEARCHERS)
+@pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != "mct")) for name in SEARCHERS],
+)
 def test_workers_and_interruptions_change_nothing(tmp_path, algorithm):
     given = {"algorithm": algorithm, "task": line(), "budget": 12, "start_from": "g + sm1"}
     whole = facts(search(tmp_path / "whole", **given))
