@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import optsmith
-from optsmith import Study, StudyError, Task, TaskError
+from optsmith import RuleError, Study, StudyError, Task, TaskError
 from tasks_for_tests import PROTOCOL, bowl, line, quadratic
 
 
@@ -87,3 +87,8 @@ def test_a_storage_without_a_name_is_refused(tmp_path):
     with pytest.raises(TaskError, match="name of a study"):
         optsmith.evaluate(bowl(), ["g"], workers=0, storage=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_rule_without_a_program_is_one_sentence():
+    with pytest.raises(RuleError, match="orth needs a tensor, such as g or w"):
+        optsmith.evaluate(line(), ["g", "hidden(g, orth(ld))"], workers=0)

@@ -41,8 +41,8 @@ FIRST_ROUND: tuple[Ways, ...] = (
     *((ORTH, way) for way in _OTHERS),
     ("whiten", ORTH, "whiten"),
 )
-"""Directions of the first round. Without `orth` or `whiten`, all compositions were 13 % worse or
-more on a GPT, and 3 % on a network of convolutions."""
+"""Directions of the first round: those that were best on the GPT of benchmarks/tasks, where no
+composition without `orth` or `whiten` came near."""
 
 DIRECTIONS = tuple(
     dict.fromkeys(

@@ -9,13 +9,20 @@ from pathlib import Path
 from optsmith._errors import TaskError
 from optsmith.evaluation import Comparison, Evaluation
 from optsmith.execution import Executor
-from optsmith.optim import Recipe, parse_recipe
+from optsmith.optim import Program, Recipe, parse_recipe
+from optsmith.rules import Rule, for_role
 from optsmith.storage import Store
 from optsmith.study._context import FINAL, Context, evaluate_all, prepare, run_job
 from optsmith.study._executor import choose_executor
 from optsmith.study._guard import Guard
 from optsmith.study._table import TableRecorder
 from optsmith.task import Protocol, Task, check_device, find_task
+
+
+def check_rule(rule: Rule) -> None:
+    """Raise a RuleError if a rule has no program, such as `orth` of a number."""
+    for is_hidden in (True, False):
+        Program(for_role(rule, is_hidden))
 
 
 def evaluate(
@@ -61,7 +68,10 @@ def evaluate(
     """
     with ExitStack() as resources:
         running = resources.enter_context(choose_executor(executor, workers, time_limit))
-        parsed = (parse_recipe(r) if isinstance(r, str) else r for r in recipes)
+        parsed = [parse_recipe(r) if isinstance(r, str) else r for r in recipes]
+        for recipe in parsed:
+            if isinstance(recipe, Rule):
+                check_rule(recipe)
         chosen = list(dict.fromkeys(map(str, parsed)))
         if not chosen:
             raise TaskError("there is nothing to evaluate: give a rule or a baseline")
