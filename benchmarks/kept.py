@@ -1,4 +1,4 @@
-"""An executor that keeps the evaluations of opponents, so that several studies share them."""
+"""An executor that keeps what tunes opponents, so that several studies share it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from optsmith.evaluation import Evaluation
 from optsmith.execution import Executor, Function, Lost, Prepare
 from optsmith.optim import is_baseline
 from optsmith.study import Context
+from optsmith.study._equal import FIRST_BLOCK as EQUALLY
 
 
 class Kept(Executor):
     """Passes jobs on to another executor, except for those of opponents that are known.
 
     An evaluation of an opponent depends on the task, the stage and the job alone, not on the seed
-    of a search. Each is a file of `folder`, which studies of one version of the program share.
+    of a search; nor do those that tune the constants of an opponent. Each is a file of `folder`,
+    which studies of one version of the program share.
 
     Args:
         inner: Runs the jobs.
@@ -40,7 +42,7 @@ class Kept(Executor):
 
     def submit(self, key: Hashable, job: Any) -> None:
         """Append a job to the queue; a known one is not run."""
-        if all(is_baseline(recipe) for recipe in job.recipes):
+        if job.block >= EQUALLY or all(is_baseline(recipe) for recipe in job.recipes):
             assert self._context is not None  # noqa: S101 - an executor is started first
             what = self._context.task.name, self._context.stages[job.stage], job
             name = hashlib.blake2b(repr(what).encode(), digest_size=16).hexdigest()

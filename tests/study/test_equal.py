@@ -57,7 +57,7 @@ def extended(opponent, generations, until=None, **settings):
         "g", Status.OK, score=0.9, lr=1.0, seeds=SEEDS, scores=tuple(0.9 + 0.01 * s for s in SEEDS)
     )
     equal = EqualTuning(ledger, terms, Objective("loss"))
-    return equal.extend(claim(opponent, **settings), row, seed=0), ledger
+    return equal.extend(claim(opponent, **settings), row), ledger
 
 
 def test_the_opponent_gets_as_much_training_as_the_search_had():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -278,16 +278,19 @@ def _scalar(instruction: Instruction, values: Scalars) -> Any:
     """Return the value of a scalar in double precision, with infinities and NaN as in torch."""
     given = [values[v.index] for v in instruction.inputs]
     if any(isinstance(x, Tensor) for x in given):
-        values = [None if v is None else _as_tensor(v) for v in values]
-        return call(instruction, values)
+        return call(instruction, _tensors_of(instruction, values))
     plain = _ON_NUMBERS.get(instruction.name)
     if plain is not None and not instruction.kwargs:
         try:
             return plain(*[values[a.index] if type(a) is Value else a for a in instruction.args])
         except (ArithmeticError, ValueError):
             pass  # torch returns inf or NaN where Python raises
-    values = [None if v is None else _as_tensor(v) for v in values]
-    return call(instruction, values).item()
+    return call(instruction, _tensors_of(instruction, values)).item()
+
+
+def _tensors_of(instruction: Instruction, values: Scalars) -> Mapping[int, Tensor]:
+    """Return the operands of an instruction as tensors, by the index of their value."""
+    return {v.index: _as_tensor(values[v.index]) for v in instruction.inputs}
 
 
 def _as_tensor(number: Any) -> Tensor:
@@ -297,7 +300,9 @@ def _as_tensor(number: Any) -> Tensor:
 
 
 def call(
-    instruction: Instruction, values: Sequence[Any], function: Callable[..., Any] | None = None
+    instruction: Instruction,
+    values: Sequence[Any] | Mapping[int, Any],
+    function: Callable[..., Any] | None = None,
 ) -> Any:
     """Return the result of an instruction, optionally computed by another function."""
     args = [values[a.index] if isinstance(a, Value) else a for a in instruction.args]

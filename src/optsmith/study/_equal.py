@@ -21,6 +21,9 @@ FIRST_BLOCK = 100_000
 
 POPULATION = 16
 
+SEED = 0
+"""Seed of the draws: an opponent is tuned alike, whatever the seed of the search."""
+
 ENOUGH = 0.8
 """Smallest share of the search's training steps that counts as equal, if time runs out."""
 
@@ -37,7 +40,7 @@ class EqualTuning:
     def __init__(self, ledger: TimedLedger, terms: Preset, objective: Objective) -> None:
         self._ledger, self._terms, self._objective = ledger, terms, objective
 
-    def extend(self, claim: Claim, rule: Evaluation, seed: int) -> Claim:
+    def extend(self, claim: Claim, rule: Evaluation) -> Claim:
         """Return a claim with the comparison against the opponent, equally tuned.
 
         An opponent that is not a rule, such as Adafactor, cannot be tuned this way, and one for
@@ -46,7 +49,6 @@ class EqualTuning:
         Args:
             claim: The claim.
             rule: Final row of the best rule.
-            seed: Seed of the search.
         """
         form = Baseline.parse(claim.opponent).as_rule()
         if form is None or claim.opponent_lr is None:
@@ -56,7 +58,7 @@ class EqualTuning:
         generations = self._generations(start, lr)
         if not generations:
             return claim
-        tuned = self._tuned(start, lr, seed, generations)
+        tuned = self._tuned(start, lr, generations)
         around = Entry(SELECTION, str(tuned.rule), around=tuned.lr)
         (chosen,) = self._ledger.evaluate(PHASE, [around])
         if chosen.status is not Status.OK:
@@ -86,8 +88,8 @@ class EqualTuning:
 
         return int(self._ledger.clock.decide(f"generations of {PHASE}", affordable))
 
-    def _tuned(self, rule: Rule, lr: float, seed: int, generations: int) -> Proposal:
+    def _tuned(self, rule: Rule, lr: float, generations: int) -> Proposal:
         tuning = ConstantTuning(
             self._ledger, self._objective, PHASE, SEARCH, FIRST_BLOCK, POPULATION
         )
-        return tuning.tune(rule, lr, seed, generations)
+        return tuning.tune(rule, lr, SEED, generations)

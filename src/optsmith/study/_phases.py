@@ -121,7 +121,7 @@ def _compare(
         claim = replace(claim, ablation=ablation)
     if terms.equally_tuned:
         row = next(row for row in result.rows if row.recipe == claim.rule)
-        claim = EqualTuning(timed, terms, task.objective).extend(claim, row, begun.settings.seed)
+        claim = EqualTuning(timed, terms, task.objective).extend(claim, row)
     return replace(result, claim=claim)
 
 
