@@ -138,6 +138,15 @@ def test_a_difference_that_is_not_decided_is_hollow_and_a_large_one_is_an_arrow(
     assert html.count("<circle") == 3
 
 
+def test_the_gain_of_a_rule_is_drawn_however_close_the_opponents_are(data):
+    rows = [row for row in data["final"]["rows"] if row["change"]][:3]
+    for row, change in zip(rows, (-0.3, 0.01, 0.02), strict=True):
+        row["change"] |= {"change": change, "low": change - 0.01, "high": change + 0.01}
+    html = str(differences({"rows": rows, "opponent": "torch:sgd"}, LOSS))
+    assert "◂" not in html
+    assert html.count("<circle") == 3
+
+
 def test_no_opponent_no_differences(data):
     for row in data["final"]["rows"]:
         row["change"] = None

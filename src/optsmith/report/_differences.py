@@ -23,10 +23,10 @@ def shown_rows(rows: Sequence[Row]) -> list[Row]:
     return [known[i] for i in sorted([*rules, *(group[0] for group in opponents)])]
 
 
-def _scale(changes: Sequence[Paired]) -> Scale:
-    """Return a scale around zero that resolves small changes; large ones are outside."""
+def _scale(changes: Sequence[Paired], minimize: bool) -> Scale:
+    """Return a scale around zero with all gains and small losses; large losses are outside."""
     reach = 1.5 * median(abs(paired["change"]) for paired in changes)
-    near = [paired for paired in changes if abs(paired["change"]) <= reach]
+    near = [c for c in changes if (c["change"] if minimize else -c["change"]) <= reach]
     ends = [v for c in near for v in finites(c.get(key) for key in ("change", "low", "high"))]
     scale = scale_for([0.0, *ends])
     return Scale(scale.low, scale.high)
@@ -91,7 +91,7 @@ def differences(final: Mapping[str, Any], goal: Goal) -> Markup | None:
     rows, unit = shown_rows(final.get("rows") or []), goal.quantity.unit
     if not rows:
         return None
-    x = _scale([_drawn(row["change"], unit) for row in rows])
+    x = _scale([_drawn(row["change"], unit) for row in rows], goal.minimize)
     caption = tag(
         "figcaption",
         "Change relative to ",
