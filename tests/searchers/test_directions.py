@@ -12,14 +12,18 @@ from optsmith.searchers._directions import (
     BEST,
     DIRECTIONS,
     EFFORTS,
+    FORMS,
     ORTH,
+    REST,
     Contenders,
-    with_direction,
+    Form,
+    with_form,
 )
 
 MODERN = spaces["modern"]
 MUON = Baseline.parse("torch:muon+cosine").as_rule().rule
-EVERY = {ways: with_direction(MUON, ways, MODERN) for ways in DIRECTIONS}
+EVERY = {ways: with_form(MUON, Form(ways), MODERN) for ways in DIRECTIONS}
+RESTS = [with_form(MUON, form, MODERN) for form in FORMS if form.rest]
 
 
 def scored(contenders, loss):
@@ -35,7 +39,7 @@ def test_directions_are_compositions():
 
 
 def test_a_factor_is_one_of_hidden_matrices():
-    rule = with_direction(MUON, ("rows", ORTH), MODERN, 1.5)
+    rule = with_form(MUON, Form(("rows", ORTH), 1.5), MODERN)
     assert "hidden(0.30000000000000004*rows(" in str(rule)
 
 
@@ -45,8 +49,27 @@ def test_what_is_not_the_direction_stays():
 
 
 def test_the_screen_refuses_few_compositions():
-    refused = [rule for rule in EVERY.values() if not Screen()(rule).ok]
-    assert len(refused) <= 0.1 * len(EVERY)
+    rules = [*EVERY.values(), *RESTS]
+    refused = [rule for rule in rules if not Screen()(rule).ok]
+    assert len(refused) <= 0.1 * len(rules)
+
+
+@pytest.mark.parametrize("rule", RESTS, ids=str)
+def test_the_rest_has_the_momentum_of_hidden_matrices_and_updates_of_a_given_size(rule):
+    assert str(rule).startswith(str(MUON).partition(", ema")[0])
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.zeros(24, 24))
+    groups = [{"params": [weight], "role": "output"}]
+    optimizer = RuleOptimizer(groups, rule, lr=1.0, total_steps=100)
+    for _ in range(30):
+        before = weight.detach().clone()
+        weight.grad = torch.randn(24, 24) * torch.logspace(-2, 0, 24)
+        optimizer.step()
+    size = (weight.detach() - before).square().mean().sqrt().item()
+    wanted = next(
+        form.size for form in FORMS if form.rest and with_form(MUON, form, MODERN) == rule
+    )
+    assert size == pytest.approx(wanted, rel=0.5)
 
 
 @pytest.mark.parametrize("rule", EVERY.values(), ids=str)
@@ -67,7 +90,7 @@ def test_updates_of_all_compositions_have_the_same_size(rule):
 def test_rules_without_roles_or_without_orth_have_no_other_directions():
     for text in ("cd*m1", "hidden(m1, Adam)"):
         rule = Rule.parse(text)
-        assert all(with_direction(rule, ways, MODERN) is None for ways in DIRECTIONS)
+        assert all(with_form(rule, form, MODERN) is None for form in FORMS)
         contenders = Contenders(rule, 0.1, MODERN)
         assert len(contenders) == 0
         scored(contenders, lambda rule: 1.0)
@@ -78,7 +101,7 @@ def test_rules_without_roles_or_without_orth_have_no_other_directions():
 def test_a_space_without_an_operator_has_no_direction_with_it():
     space = MODERN.without("whiten")
     for ways in DIRECTIONS:
-        assert (with_direction(MUON, ways, space) is None) == ("whiten" in ways)
+        assert (with_form(MUON, Form(ways), space) is None) == ("whiten" in ways)
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -96,6 +119,21 @@ def test_the_best_ways_before_and_after_are_combined(effort):
     assert rules[0] == MUON
     assert len(rules) == effort.blocks * (1 + (BEST + 1) * len(effort.second))
     assert any("unit(whiten(orth(whitenr(" in str(rule) for rule in rules)
+
+
+@pytest.mark.parametrize("rest", REST)
+def test_a_direction_of_the_rest_that_is_better_than_the_rule_is_tried_with_all_others(rest):
+    contenders = Contenders(MUON, 0.1, MODERN)
+    better = with_form(MUON, Form(rest=rest, size=0.3), MODERN)
+    scored(contenders, lambda rule: 0.0 if rule == better else 1.0 + (rule != MUON))
+    effort, rules = EFFORTS[0], [candidate.rule for candidate in contenders.candidates()]
+    assert better in rules
+    assert len(rules) == 2 * effort.blocks * (1 + (BEST + 1) * len(effort.second))
+    assert len(rules) <= contenders.cost
+    both = rules[-1]
+    scored(contenders, lambda rule: float(rule != both))
+    assert contenders.best == both
+    assert f"{REST[rest].partition('(')[0]}(" in str(both).partition(", ")[2]
 
 
 def test_the_rule_itself_wins_if_nothing_is_better():

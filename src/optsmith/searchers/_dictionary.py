@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from optsmith.rules import Rule, constants, depends_on_role, is_number, subrule
-from optsmith.searchers._balance import Balance, without_common_factor
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start, split_decay, with_averages
+from optsmith.searchers._treatment import Treatment, without_common_factor
 from optsmith.space import Space
 
 
@@ -76,18 +76,18 @@ def tunable(rule: Rule, name: str) -> Rule:
     return _with_factors(decay, body)
 
 
-def balanced(base: Rule, balance: Balance) -> Rule:
-    """Return a rule with factors by role, and a number for all else that can be tuned."""
+def treated(base: Rule, treatment: Treatment) -> Rule:
+    """Return a rule that treats roles apart, with a number for all else that can be tuned."""
     decay, body = split_decay(with_averages(base))
-    return _with_factors(decay, body, balance)
+    return _with_factors(decay, body, treatment)
 
 
-def _with_factors(decay: Rule | None, body: Rule, balance: Balance | None = None) -> Rule:
+def _with_factors(decay: Rule | None, body: Rule, treatment: Treatment | None = None) -> Rule:
     """Return a rule with a factor for its learning rate, or one per role, and a decay to tune."""
     decay_text = f"{decay or MILD_DECAY}^{EXPONENT}"
-    if balance is None:
+    if treatment is None:
         return Rule.parse(f"1*({decay_text}*({body}))")
-    return Rule.parse(f"{decay_text}*({balance.of(body)})")
+    return Rule.parse(f"{decay_text}*({treatment.of(body)})")
 
 
 def folded(rule: Rule, lr: float) -> Proposal:
@@ -104,7 +104,7 @@ def mixture_of(
     starts: Sequence[Start],
     space: Space,
     allows: Callable[[Rule], bool] = lambda rule: True,
-    balance: Balance | None = None,
+    treatment: Treatment | None = None,
 ) -> tuple[Rule, dict[int, float]]:
     """Return a rule extended by the terms of the dictionary, and the sizes of their weights.
 
@@ -118,14 +118,18 @@ def mixture_of(
         starts: Rules whose learning rates tell the size of terms.
         space: The space, whose operators the terms must have.
         allows: Returns whether a rule is within the limits of the search.
-        balance: Factors by role; None for one factor of all parameters.
+        treatment: How roles are treated; None: alike, with one factor of all parameters.
     """
     decay, body = split_decay(with_averages(base))
     names = {operator.name for operator in space.operators}
     if depends_on_role(body):
         return _with_factors(decay, body), {}
-    whole, sizes = _extended(body, lr, starts, names, allows)
-    rule = _with_factors(decay, whole, balance)
+
+    def fits(extended: Rule) -> bool:
+        return allows(_with_factors(decay, extended, treatment))
+
+    whole, sizes = _extended(body, lr, starts, names, fits)
+    rule = _with_factors(decay, whole, treatment)
     weights: dict[int, float] = {}
     for i, constant in enumerate(constants(rule)):
         if constant.value == NEW and constant.parameter.name == "coefficient":

@@ -1,10 +1,10 @@
-"""Directions of hidden matrices: compositions of the ways to normalise a momentum."""
+"""Directions of the updates: compositions of the ways to normalise a momentum, by role."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from optsmith.rules import BY_ROLE, Rule, is_number, subrule
 from optsmith.searchers._base import Candidate
@@ -31,6 +31,19 @@ _SIZES = {
 Ways = tuple[str, ...]
 """Ways that are applied one after another, the outermost first."""
 
+REST = {
+    "orth": "fan*orth({0})",
+    "rows": "rows({0})",
+    "unit": "unit({0})",
+}
+"""Directions of parameters outside of hidden matrices, of the same momentum.
+
+On the perceptrons of digits, orthogonalising the output layer as well is worth 25 to 30 %; on the
+GPT of benchmarks/tasks, nothing in place of Adam's updates is."""
+
+REST_SIZES = (0.3, 1.0)
+"""Sizes of these updates: their mean square, and Adam's is at most 1."""
+
 ORTH = "orth"
 
 _OTHERS = tuple(way for way in WAYS if way != ORTH)
@@ -49,13 +62,37 @@ DIRECTIONS = tuple(
         [*FIRST_ROUND, *((after, ORTH, before) for after in _OTHERS for before in _OTHERS)]
     )
 )
-"""All directions."""
+"""All directions of hidden matrices."""
 
 SHORT = 0.5
 """Length of the runs of the first round; shorter ones misrank directions."""
 
 BEST = 3
 """Directions that reach the second round; their combination is added to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the updates of a rule for roles are normalised.
+
+    Attributes:
+        hidden: The ways for hidden matrices; None: as the rule does.
+        factor: Size of their updates, relative to that of the rule.
+        rest: The direction of all other parameters; None: that of the rule.
+        size: Size of their updates.
+    """
+
+    hidden: Ways | None = None
+    factor: float = 1.0
+    rest: str | None = None
+    size: float = 1.0
+
+
+FORMS = (
+    *(Form(ways) for ways in DIRECTIONS),
+    *(Form(rest=rest, size=size) for rest in REST for size in REST_SIZES),
+)
+"""All forms that differ from a rule for one of the roles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +121,14 @@ FIRST_BLOCK = 40_000
 
 
 class Contenders:
-    """Compares directions of the hidden matrices of a rule, in two rounds.
+    """Compares directions of the updates of a rule for roles, in two rounds.
 
     In the first round, whatever the rule orthogonalises, such as a momentum, is also normalised
-    before or after that, in short runs. In the second round, the best of these and the direction
-    that combines the best normalisation before and the best one after are compared with the rule
-    itself in full runs on other seeds.
+    before or after that, or is the direction of all other parameters as well, in short runs. In the
+    second round, these are compared with the rule itself in full runs on other seeds: the best
+    directions of hidden matrices, the one that combines the best normalisation before and the best
+    one after, and each of them with the best direction of the rest, if that was better than the
+    rule.
 
     Args:
         rule: The rule.
@@ -113,7 +152,10 @@ class Contenders:
         self.rule = self.best = rule
         self._lr, self._space, self._allows = lr, space, allows
         self._effort, self._round = effort, 0
-        self._rules = self._forms(FIRST_ROUND, effort.first)
+        forms = [Form(ways, factor) for ways in FIRST_ROUND for factor in effort.first]
+        forms += [form for form in FORMS if form.rest]
+        others = self._rules_of(forms)
+        self._rules = {rule: Form(), **others} if others else {}
 
     def __len__(self) -> int:
         """Return the number of rules in the current round."""
@@ -122,7 +164,8 @@ class Contenders:
     @property
     def cost(self) -> float:
         """Runs of full length that both rounds need at most."""
-        full = 1 + (BEST + 1) * len(self._effort.second)
+        with_rest = 2  # each direction as it is, and with the best direction of the rest
+        full = with_rest * (1 + (BEST + 1) * len(self._effort.second))
         return SHORT * len(self._rules) + self._effort.blocks * full
 
     def candidates(self) -> list[Candidate]:
@@ -149,20 +192,32 @@ class Contenders:
             return
         self.best = min(sums, key=sums.__getitem__)
         if self._round == 0:
-            ranked = (self._rules[rule] for rule in sorted(sums, key=sums.__getitem__))
-            order = list(dict.fromkeys(ranked))
-            chosen = list(dict.fromkeys([*order[:BEST], *_combined(order)]))
-            self._rules = {self.rule: (ORTH,), **self._forms(chosen, self._effort.second)}
+            ranked = [self._rules[rule] for rule in sorted(sums, key=sums.__getitem__)]
+            self._rules = {self.rule: Form(), **self._rules_of(self._second_round(ranked))}
         self._round += 1
 
-    def _forms(self, directions: Sequence[Ways], factors: Sequence[float]) -> dict[Rule, Ways]:
-        """Return the rule with other directions, and which they are."""
+    def _second_round(self, ranked: Sequence[Form]) -> list[Form]:
+        """Return the forms of the second round.
+
+        Args:
+            ranked: Those of the first round, best first; among them the rule itself.
+        """
+        order = list(dict.fromkeys(form.hidden for form in ranked if form.hidden))
+        chosen = list(dict.fromkeys([*order[:BEST], *_combined(order)]))
+        forms = [Form(ways, factor) for ways in chosen for factor in self._effort.second]
+        better = (f for f in ranked[: ranked.index(Form())] if f.rest)
+        best = next(better, None)
+        if best is not None:
+            forms += [replace(form, rest=best.rest, size=best.size) for form in (Form(), *forms)]
+        return forms
+
+    def _rules_of(self, forms: Sequence[Form]) -> dict[Rule, Form]:
+        """Return the rule in other forms, with these; those outside of the limits are left out."""
         found = {}
-        for ways in directions:
-            for factor in factors:
-                form = with_direction(self.rule, ways, self._space, factor)
-                if form is not None and self._allows(form):
-                    found[form] = ways
+        for form in forms:
+            other = with_form(self.rule, form, self._space)
+            if other is not None and self._allows(other):
+                found[other] = form
         return found
 
 
@@ -173,17 +228,11 @@ def _combined(order: Sequence[Ways]) -> list[Ways]:
     return [(after, ORTH, before)] if after and before else []
 
 
-def with_direction(rule: Rule, ways: Ways, space: Space, factor: float = 1.0) -> Rule | None:
-    """Return a rule for roles with another direction of its hidden matrices.
+def with_form(rule: Rule, form: Form, space: Space) -> Rule | None:
+    """Return a rule for roles in another form.
 
-    The rule orthogonalises some expression, which is normalised in these ways instead. None if
-    there is no such expression, or if the result is outside the space's operators.
-
-    Args:
-        rule: The rule.
-        ways: The ways.
-        space: The space.
-        factor: Size of the updates of hidden matrices, relative to that of the rule.
+    What the rule orthogonalises for hidden matrices is normalised in other ways. None if there is
+    no such expression, or if the result is outside the space's operators.
     """
     at = next((i for i, o in enumerate(rule.operators) if o.name == BY_ROLE), None)
     if at is None:
@@ -193,18 +242,28 @@ def with_direction(rule: Rule, ways: Ways, space: Space, factor: float = 1.0) ->
     orth = next((f for f in factors if f.operators[0].name == ORTH), None)
     if orth is None:
         return None
-    direction = str(subrule(orth, 1))
-    for way in reversed(ways):
-        direction = WAYS[way].format(direction)
-    weight = factor * math.prod(
-        float(f.operators[0].torch()) for f in factors if is_number(f.operators[0])
-    )
-    side = Rule.parse(f"{weight!r}*({_SIZES.get(ways[0], '{0}').format(direction)})")
+    momentum = str(subrule(orth, 1))
+    rest = subrule(rule, at + 1 + matrices.length)
+    end = at + 1 + matrices.length + rest.length
+    if form.hidden:
+        direction = momentum
+        for way in reversed(form.hidden):
+            direction = WAYS[way].format(direction)
+        size = _SIZES.get(form.hidden[0], "{0}").format(direction)
+        matrices = Rule.parse(f"{form.factor * _weight(factors)!r}*({size})")
+    if form.rest:
+        weight = form.size * _weight(_factors(rest))
+        rest = Rule.parse(f"{weight!r}*({REST[form.rest].format(momentum)})")
     names = {operator.name for operator in space.operators} | {"mul", "add"}
-    if not {o.name for o in side.operators if o.name[:1].isalpha()} <= names:
+    sides = (*matrices.operators, *rest.operators)
+    if not {o.name for o in sides if o.name[:1].isalpha()} <= names:
         return None
-    end = at + 1 + matrices.length
-    return Rule((*rule.operators[: at + 1], *side.operators, *rule.operators[end:]))
+    return Rule((*rule.operators[: at + 1], *sides, *rule.operators[end:]))
+
+
+def _weight(factors: Sequence[Rule]) -> float:
+    """Return the product of the numbers among some factors."""
+    return math.prod(float(f.operators[0].torch()) for f in factors if is_number(f.operators[0]))
 
 
 def _factors(rule: Rule) -> list[Rule]:

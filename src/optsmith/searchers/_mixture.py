@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from optsmith._errors import OptsmithError
 from optsmith.rules import BY_ROLE, Rule, depends_on_role, rounded
-from optsmith.searchers._balance import (
-    BALANCES,
-    COST,
-    Balance,
-    balance_candidates,
-    best_balance,
-)
 from optsmith.searchers._base import Candidate, Direction, Outcome, Searcher
-from optsmith.searchers._dictionary import balanced, folded, mixture_of, plain_rule
+from optsmith.searchers._dictionary import folded, mixture_of, plain_rule, treated
 from optsmith.searchers._directions import EFFORTS, Contenders
 from optsmith.searchers._options import option
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._start import Start
+from optsmith.searchers._treatment import (
+    BALANCES,
+    COST,
+    Treatment,
+    best_treatment,
+    orthogonal,
+    treatment_candidates,
+)
 from optsmith.searchers._tuner import Tuner
 from optsmith.searchers._warm import STARTING
 from optsmith.space import Space
@@ -46,8 +47,8 @@ MORE_CANDIDATES = 3
 BEFORE_DIRECTIONS, DIRECTIONS = 0.2, 0.35
 """Share of the budget after which directions are compared, and the maximum share for that."""
 
-BALANCING = 0.1
-"""Maximum share of the budget for comparing balances of roles."""
+TREATING = 0.12
+"""Maximum share of the budget for comparing treatments of roles."""
 
 FEWEST_GENERATIONS = 8
 """Generations that a population leaves room for: with fewer, an evolution strategy hardly moves."""
@@ -81,11 +82,13 @@ class Mixture(Searcher):
     averages, the shape of the decay, the learning rate. Each generation is trained on seeds of its
     own. Candidates of a generation differ in constants only, so that they train as one stack.
     In a space with roles, the updates of hidden matrices have a factor of their own; before the
-    first generation, a few balances of the roles are compared.
+    first generation, a few balances of the roles are compared, and the rule with orthogonalised
+    updates of hidden matrices, as in Muon.
 
-    If the best rule is one for roles, such as Muon, it gets no terms. Once it is tuned a little,
-    directions of its hidden matrices are compared: compositions of normalisations, in short runs,
-    then the best of them and their combination in full runs. The rest of the budget tunes the best.
+    If the best rule is one for roles already, such as Muon, it gets no terms. Once a rule with
+    orthogonalised updates is tuned a little, directions of its updates are compared: compositions
+    of normalisations, in short runs, then the best of them and their combination in full runs. The
+    rest of the budget tunes the best.
 
     See `Searcher` for the arguments.
     """
@@ -112,7 +115,7 @@ class Mixture(Searcher):
         self._found: Rule | None = None
         self._starts: list[Start] = []
         self._base: Start | None = None
-        self._balances: dict[Balance, Rule] = {}  # that are compared now, with their rules
+        self._treatments: dict[Treatment, Rule] = {}  # that are compared now, with their rules
         self._contenders: Contenders | None = None
         self._compares_directions = False  # whether it is still to be done
         self._generations = 0
@@ -185,8 +188,8 @@ class Mixture(Searcher):
             self._compare_directions(self._contenders, losses)
         elif self._tuner is not None:
             self._finish_generation(self._tuner, losses)
-        elif self._base is not None and self._balances:
-            self._mix(self._base, best_balance(self._balances, losses))
+        elif self._base is not None and self._treatments:
+            self._mix(self._base, best_treatment(self._treatments, losses))
         else:
             self._choose_start()
         if self._contenders is None and self._tuner is not None and self._generations_left():
@@ -228,22 +231,31 @@ class Mixture(Searcher):
             return
         best = min(known, key=lambda s: self._sign * float(s.score or 0.0))
         self._base, self._found, self._lr = best, best.rule, float(best.lr or 1.0)
-        if self._balances_roles(best):
-            self._balances = {b: balanced(plain_rule(best), b) for b in BALANCES}
-            self._queue.extend(balance_candidates(self._balances, self._lr))
+        self._treatments = self._treatments_of(best)
+        if self._treatments:
+            self._queue.extend(treatment_candidates(self._treatments, self._lr))
         else:
             self._mix(best, None)
 
-    def _balances_roles(self, base: Start) -> bool:
-        """Return whether the roles get factors of their own."""
-        in_space = any(operator.name == BY_ROLE for operator in self.space.operators)
-        affordable = BALANCING * self.budget >= COST
-        return in_space and affordable and not depends_on_role(base.rule)
+    def _treatments_of(self, base: Start) -> dict[Treatment, Rule]:
+        """Return the treatments of roles that are compared, with their rules."""
+        names = {operator.name for operator in self.space.operators}
+        rule = plain_rule(base)
+        affordable = TREATING * self.budget >= COST
+        if BY_ROLE not in names or not affordable or depends_on_role(rule):
+            return {}
+        found: dict[Treatment, Rule] = {b: treated(rule, b) for b in BALANCES}
+        for treatment in orthogonal(self._lr):
+            other = treated(rule, treatment)
+            used = {operator.name for operator in other.operators if operator.name[:1].isalpha()}
+            if used <= names | {"mul", "add"} and self.allows(other):
+                found[treatment] = other
+        return found
 
-    def _mix(self, base: Start, balance: Balance | None) -> None:
+    def _mix(self, base: Start, treatment: Treatment | None) -> None:
         """Begin to tune the rule to start from, extended by the terms of the dictionary."""
         rule, weights = mixture_of(
-            plain_rule(base), self._lr, self._starts, self.space, self.allows, balance
+            plain_rule(base), self._lr, self._starts, self.space, self.allows, treatment
         )
         self._tuner = Tuner(rule, self.seed, self._population, weights)
         self._compares_directions = len(self._directions(rule)[0]) > 0
@@ -308,9 +320,11 @@ class Mixture(Searcher):
     def describe(self) -> str:
         """Return the current step."""
         if self._contenders is not None:
-            return "comparing directions of hidden matrices"
+            return "comparing directions of updates"
         if self._tuner is None:
-            return "comparing balances of roles" if self._balances else "ranking starting points"
+            return (
+                "comparing treatments of roles" if self._treatments else "ranking starting points"
+            )
         return f"generation {self._generations + 1}: mixtures"
 
     def summary(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from optsmith.rules import (
     subrule,
     with_constants,
 )
-from optsmith.searchers._directions import DIRECTIONS, with_direction
+from optsmith.searchers._directions import FORMS, with_form
 from optsmith.searchers._genome import Genome, joined, normal, split_schedule
 from optsmith.searchers._material import Material
 from optsmith.searchers._start import Start
@@ -122,7 +122,7 @@ def _cross(material: Material, own: Genome, mate: Genome, rng: random.Random) ->
 
 def _turn(material: Material, own: Genome, mate: Genome, rng: random.Random) -> Genome | None:
     """Choose another direction of hidden matrices, a composition of normalisations."""
-    turned = with_direction(own.rule, rng.choice(DIRECTIONS), material.space)
+    turned = with_form(own.rule, rng.choice(FORMS), material.space)
     return None if turned is None else replace(own, rule=turned)
 
 

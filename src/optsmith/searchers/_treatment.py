@@ -1,4 +1,4 @@
-"""The balance of roles: how large the updates of hidden matrices are beside those of the rest."""
+"""How the roles are treated: balances of their updates, or hidden matrices orthogonalised."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from optsmith.rules import BY_ROLE, Rule, is_number, subrule
 from optsmith.searchers._base import Candidate
 from optsmith.searchers._proposal import Proposal
 
-PHASE = "balance of roles"
+PHASE = "roles"
 
 FIRST_BLOCK, BLOCKS = 45_000, 2
-"""First block of seeds, and blocks per balance; generations use those before."""
+"""First block of seeds, and blocks per treatment; generations use those before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +45,55 @@ BALANCES = (
 )
 """Balances to compare, around the learning rate that suits all parameters alike."""
 
-COST = len(BALANCES) * BLOCKS
-"""Runs of full length that the comparison needs."""
+
+@dataclass(frozen=True, slots=True)
+class Orthogonal:
+    """Hidden matrices are updated by an orthogonalised momentum, as in Muon; the rest by the rule.
+
+    Attributes:
+        size: Root mean square of the updates of hidden matrices, relative to the learning rate.
+    """
+
+    size: float
+
+    def of(self, body: Rule) -> Rule:
+        """Return an expression with the other updates of hidden matrices."""
+        matrices = f"{self.size:.3g}*fan*orth(g + 0.9*mom(g, 0.9))"
+        return Rule.parse(f"{BY_ROLE}({matrices}, 1*({body}))")
 
 
-def balance_candidates(rules: Mapping[Balance, Rule], lr: float) -> list[Candidate]:
-    """Return candidates that compare a rule with several balances, at full length."""
+SIZES = (0.003, 0.006, 0.012)
+"""Sizes of orthogonalised updates, around those of Muon, which hardly depend on the task."""
+
+
+def orthogonal(lr: float) -> list[Orthogonal]:
+    """Return treatments with orthogonalised updates, for a learning rate of the whole rule."""
+    return [Orthogonal(size / lr) for size in SIZES]
+
+
+Treatment = Balance | Orthogonal
+
+COST = (len(BALANCES) + len(SIZES)) * BLOCKS
+"""Runs of full length that the comparison needs at most."""
+
+
+def treatment_candidates(rules: Mapping[Treatment, Rule], lr: float) -> list[Candidate]:
+    """Return candidates that compare treatments of the roles, at full length."""
     return [
-        Candidate(f"balance:{i}:{block}", rule, block=FIRST_BLOCK + block, lr=lr, phase=PHASE)
+        Candidate(f"roles:{i}:{block}", rule, block=FIRST_BLOCK + block, lr=lr, phase=PHASE)
         for block in range(BLOCKS)
         for i, rule in enumerate(rules.values())
     ]
 
 
-def best_balance(rules: Mapping[Balance, Rule], losses: Mapping[str, float]) -> Balance:
-    """Return the balance with the smallest loss."""
+def best_treatment(rules: Mapping[Treatment, Rule], losses: Mapping[str, float]) -> Treatment:
+    """Return the treatment with the smallest loss."""
 
     def loss(i: int) -> float:
-        return sum(losses.get(f"balance:{i}:{block}", math.inf) for block in range(BLOCKS))
+        return sum(losses.get(f"roles:{i}:{block}", math.inf) for block in range(BLOCKS))
 
-    balances = list(rules)
-    return balances[min(range(len(balances)), key=loss)]
+    treatments = list(rules)
+    return treatments[min(range(len(treatments)), key=loss)]
 
 
 def without_common_factor(rule: Rule, lr: float) -> Proposal:
