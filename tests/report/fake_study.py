@@ -161,6 +161,12 @@ def claim(seed: int = 1) -> dict[str, Any]:
             {"setting": "twice the steps", "against": OPPONENT,
              "paired": _paired(-0.024, 0.013, rng)},
         ],
+        "ablation": [
+            _ablation("RMSprop", 0.041, rng),
+            _ablation("cd", 0.083, rng),
+            _ablation("mom(g, 0.9) → 5*g", 0.012, rng),
+            {**_ablation("drop", 0.0004, rng), "removed": True},
+        ],
         "equally_tuned": None,
         "equally_tuned_opponent": "",
         "known": "",
@@ -173,6 +179,17 @@ def claim(seed: int = 1) -> dict[str, Any]:
         "opponent_score": 0.2394,
         "metric_means": {"test accuracy": [0.9415, 0.9376]},
     }  # fmt: skip
+
+
+def _ablation(without: str, change: float, rng: random.Random) -> dict[str, Any]:
+    """Return a part of the rule, whose absence matters more the longer the run."""
+    losses = [(step, 2.3 * step**-0.3) for step in range(50, 1001, 50)]
+    return {
+        "without": without,
+        "paired": _paired(change, 0.01, rng, seeds=6),
+        "removed": False,
+        "curve": [[step, loss * (1 + change * step / 1000), loss] for step, loss in losses],
+    }
 
 
 def mixed() -> dict[str, Any]:

@@ -8,6 +8,7 @@ import re
 import pytest
 from fake_study import WINNER, study
 
+from optsmith.report._ablation import ablation, most_important, relative
 from optsmith.report._curves import curves_section, drawn_rows
 from optsmith.report._differences import differences, shown_rows
 from optsmith.report._front import front
@@ -309,3 +310,27 @@ def test_shares_and_decimals():
     assert decimals_for([0.2345, 0.4], [0.005, 0.003]) == 3
     assert decimals_for([237.76, 248.9], [5.34, 6.5]) == 0
     assert decimals_for([], []) == 2
+
+
+def test_the_parts_of_the_rule_are_a_table_and_curves_relative_to_the_whole_rule(data):
+    claim = data["claim"]
+    assert [part["without"] for part in most_important(claim["ablation"], LOSS)] == [
+        "cd", "RMSprop", "mom(g, 0.9) → 5*g", "drop",
+    ]  # fmt: skip
+    points = relative(claim["ablation"][1], LOSS)
+    assert points[0][0] == 100  # the first tenth is not drawn
+    assert points[-1] == (1000.0, pytest.approx(8.3))
+    html = "".join(map(str, ablation(claim, LOSS)))
+    assert html.count("<path") == 5
+    assert "makes no difference: removed" in words(html)
+    assert "mom(g, 0.9) → 5*g" in words(html)
+    in_points = relative({"curve": [[1, 0.5, 0.6], [2, 0.7, 0.8]]}, ACCURACY)
+    assert in_points == [(1.0, pytest.approx(-10)), (2.0, pytest.approx(-10))]
+
+
+def test_parts_without_curves_are_a_table_alone(data):
+    parts = [{**part, "curve": []} for part in data["claim"]["ablation"]]
+    html = "".join(map(str, ablation({"ablation": parts}, LOSS)))
+    assert "<table" in html
+    assert "<svg" not in html
+    assert ablation({"ablation": []}, LOSS) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from optsmith import Objective, Rule
 from optsmith.evaluation import Evaluation, Status
 from optsmith.study._race import Finalist
@@ -11,11 +13,11 @@ from optsmith.study._refine import Refiner
 class Ledger:
     """Scores a rule by what it contains; notes what it was asked for."""
 
-    def __init__(self, worth, has_time=True):
-        self.worth, self.has_time, self.asked = worth, has_time, []
+    def __init__(self, worth, most=1000):
+        self.worth, self.most, self.asked = worth, most, []
 
     def allows(self, what, entries, length):
-        return self.has_time
+        return len(entries) <= self.most
 
     def evaluate(self, phase, entries):
         self.asked += entries
@@ -25,15 +27,17 @@ class Ledger:
         loss = 1.0 + sum(v for part, v in self.worth.items() if part not in entry.recipe)
         seeds = (2 * entry.block, 2 * entry.block + 1)
         scores = (loss, 1.01 * loss)
+        curve = ((10, 2 * loss + entry.block % 3), (20, loss))
         return Evaluation(
-            entry.recipe, Status.OK, score=loss, lr=entry.lr, seeds=seeds, scores=scores
-        )
+            entry.recipe, Status.OK, score=loss, lr=entry.lr, seeds=seeds, scores=scores,
+            curve=curve,
+        )  # fmt: skip
 
 
 def refine(text, worth, **settings):
     ledger = Ledger(worth, **settings)
     objective = Objective("loss")
-    return Refiner(ledger, objective).refine(Finalist(text, 0.1)), ledger
+    return Refiner(ledger, objective, lambda rule: 1.0).refine(Finalist(text, 0.1)), ledger
 
 
 def test_parts_that_make_no_difference_are_removed():
@@ -63,6 +67,24 @@ def test_every_comparison_has_seeds_of_its_own():
 
 
 def test_without_time_or_parts_the_rule_stays():
-    refined, ledger = refine("cd*(g + 0.5*m1)", {}, has_time=False)
+    refined, ledger = refine("cd*(g + 0.5*m1)", {}, most=0)
     assert (refined.finalist.recipe, refined.parts, ledger.asked) == ("cd*(g + 0.5*m1)", (), [])
     assert refine("g", {})[0].finalist.recipe == str(Rule.parse("g"))
+
+
+def test_constants_take_the_place_of_averages_that_make_no_difference():
+    text = "cd*(g + 0.5*ema(g, 0.9)/sqrt(ema(g^2, 0.99)))"
+    refined, _ = refine(text, {"cd": 0.1, "0.99": 0.1, "g +": 0.1, "0.5": 0.1})
+    assert refined.finalist.recipe == "cd*(g + 0.5*g/sqrt(|ema(g^2, 0.99)|))"
+    parts = {part.without: part for part in refined.parts}
+    assert parts["ema(g) → g"].removed
+    mean = 1.0  # of the blocks' remainders
+    expected = [(10, 2 * 1.1 + mean, 2.0 + mean), (20, 1.1, 1.0)]
+    assert [pytest.approx(point) for point in expected] == list(parts["cd"].curve)
+
+
+def test_with_little_time_parts_are_only_left_out():
+    text = "cd*(g + 0.5*mom(g, 0.9))"
+    assert len(refine(text, {"cd": 0.1})[0].parts) == 4
+    refined, _ = refine(text, {"cd": 0.1}, most=13)
+    assert [part.without for part in refined.parts] == ["cd", "g", "0.5*mom(g)"]

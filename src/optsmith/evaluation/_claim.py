@@ -47,11 +47,13 @@ class Ablation:
         without: Text of the part.
         paired: The rule without it, against the rule.
         removed: Whether it was left out of the final rule, because it makes no difference.
+        curve: The signals over the run, thinned: (step, without the part, with it).
     """
 
     without: str
     paired: Paired
     removed: bool = False
+    curve: tuple[tuple[int, float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

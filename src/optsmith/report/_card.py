@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from optsmith.report._evidence import (
-    against_text,
     change_text,
     evidence_text,
     first_sentence,
@@ -63,7 +62,8 @@ def make_card(data: Mapping[str, Any]) -> Card:
     parts = [_evidence(claim, goal)] if claim else []
     parts += [_recipe(data), *_opponents(data, goal)]
     if claim:
-        parts += [*_checks(claim, goal), _cost(data, claim), _untested(claim)]
+        parts += [*_ablation(claim, goal), *_checks(claim, goal)]
+        parts += [_cost(data, claim), _untested(claim)]
     parts += [_task(data, goal), _use(data)]
     return Card(title, first or unclaimed, rest, parts)
 
@@ -181,6 +181,27 @@ def _rates(opponents: Iterable[Mapping[str, Any]]) -> str:
     return f"{many} per compared opponent, at full length; every schedule is tuned on its own"
 
 
+def _ablation(claim: Mapping[str, Any], goal: Goal) -> list[Part]:
+    """Return what the parts of the rule are worth."""
+    ablation = claim.get("ablation") or []
+    if not ablation:
+        return []
+    rows = [
+        (
+            Verbatim(part["without"]),
+            change_text(part["paired"], goal.quantity.unit),
+            interval_text(part["paired"], goal.quantity.unit) or MISSING,
+            "removed" if part.get("removed") else "kept",
+        )
+        for part in ablation
+    ]
+    head = ["without", f"change of {goal.quantity.name}", "95 % interval", ""]
+    facts: list[tuple[str, Text]] = [
+        ("compared with", "the rule as it was found, on selection seeds"),
+    ]
+    return [Part("Parts of the rule", facts, head, rows)]
+
+
 def _checks(claim: Mapping[str, Any], goal: Goal) -> list[Part]:
     checks = claim.get("checks") or []
     if not checks:
@@ -188,7 +209,7 @@ def _checks(claim: Mapping[str, Any], goal: Goal) -> list[Part]:
     rows = [
         (
             check["setting"],
-            Verbatim(against_text(claim, check)),
+            "the rule" if check["against"] == claim["rule"] else Verbatim(check["against"]),
             change_text(check["paired"], goal.quantity.unit),
             interval_text(check["paired"], goal.quantity.unit) or MISSING,
             count(check["paired"].get("seeds")),

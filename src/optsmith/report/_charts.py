@@ -7,6 +7,7 @@ stretched, with strokes that do not scale.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from itertools import pairwise
 
 from optsmith.report._html import Content, Markup, tag
 from optsmith.report._values import count, shortest, significant
+
+Points = list[tuple[float, float]]
+"""The points of a curve."""
 
 RUG = 9
 """Height in pixels of a tick at the border of the plot."""
@@ -176,6 +180,16 @@ def line_key(class_: str) -> Markup:
     """Return a sample of a line for a legend."""
     piece = tag("line", x1=0, x2="100%", y1="50%", y2="50%", class_=class_)
     return tag("svg", piece, class_="key-line", aria_hidden="true")
+
+
+def values_block(series: Sequence[tuple[str, Points]], x: Scale) -> Markup:
+    """Return the data of a line chart's tooltips, as JSON that a browser does not execute."""
+    data = [
+        {"name": name, "points": [(x(s), s, float(f"{v:.4g}")) for s, v in points]}
+        for name, points in series
+    ]
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return Markup(f'<script type="application/json">{text}</script>')
 
 
 def stretched(*content: Content) -> Markup:

@@ -1,12 +1,12 @@
-"""Section of the speed-up and of the winner under other settings."""
+"""Section of the speed-up, of the parts of the winner, and of the winner under other settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from optsmith.report._ablation import ablation
 from optsmith.report._evidence import (
-    against_text,
     change_text,
     interval_text,
     share_interval,
@@ -68,7 +68,7 @@ def _table(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
         tag(
             "tr",
             tag("th", check["setting"], scope="row"),
-            tag("td", code(against_text(claim, check))),
+            tag("td", "the rule" if check["against"] == claim["rule"] else code(check["against"])),
             tag("td", change_text(check["paired"], unit), class_="number"),
             tag("td", interval_text(check["paired"], unit) or MISSING, class_="number spread"),
             tag("td", count(check["paired"].get("seeds")), class_="number"),
@@ -89,38 +89,8 @@ def _table(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
     ]  # fmt: skip
 
 
-def _ablation(claim: Mapping[str, Any], goal: Goal) -> list[Content]:
-    """Return the best rule without each of its parts."""
-    unit = goal.quantity.unit
-    rows = [
-        tag(
-            "tr",
-            tag("th", code(part["without"]), scope="row"),
-            tag("td", change_text(part["paired"], unit), class_="number"),
-            tag("td", interval_text(part["paired"], unit) or MISSING, class_="number spread"),
-            tag("td", "makes no difference: removed" if part.get("removed") else "kept"),
-        )
-        for part in claim.get("ablation") or []
-    ]
-    if not rows:
-        return []
-    heads = [
-        tag("th", "without", scope="col"),
-        tag("th", goal.quantity.name, tag("small", goal.direction), scope="col", class_="number"),
-        tag("th", "95 % interval", scope="col", class_="number"),
-        tag("th", "", scope="col"),
-    ]
-    return [
-        tag("h3", "What the parts of the rule are worth"),
-        tag("div", tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="lines"),
-            class_="scroll", tabindex=0, role="region", aria_label="Ablation; scrolls sideways"),
-        tag("p", "The rule that the search found, without one part at a time, on selection seeds.",
-            class_="note"),
-    ]  # fmt: skip
-
-
 def checks_section(data: Mapping[str, Any], goal: Goal) -> Markup | None:
     """Return the section, or None if neither the speed-up nor other settings were measured."""
     claim = data.get("claim") or {}
-    content = [*_speed_up(claim), *_ablation(claim, goal), *_table(claim, goal)]
+    content = [*_speed_up(claim), *ablation(claim, goal), *_table(claim, goal)]
     return section("checks", "Speed-up and robustness", content) if content else None

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optsmith.report._charts import (
+    Points,
     Scale,
     chart,
     line,
     line_key,
     scale_for,
     stretched,
+    values_block,
     x_axis,
     y_axis,
 )
 from optsmith.report._html import Markup, section, tag
 from optsmith.report._rows import Row, grouped, is_rule, name_of
 from optsmith.report._values import finite
-
-Points = list[tuple[float, float]]
 
 PALETTE = 6
 """Number of line styles for opponents in the style sheet; they repeat after that."""
@@ -53,16 +52,6 @@ def _styles(rows: Sequence[Row]) -> list[str]:
     return ["ours" if is_rule(row) else f"series s{next(numbers) % PALETTE}" for row in rows]
 
 
-def _values_block(rows: Sequence[Row], curves: Sequence[Points], x: Scale) -> Markup:
-    """Return the data of the tooltips as a JSON block, which a browser does not execute."""
-    series = [
-        {"name": name_of(row), "points": [(x(s), s, float(f"{v:.4g}")) for s, v in points]}
-        for row, points in zip(rows, curves, strict=True)
-    ]
-    text = json.dumps(series, separators=(",", ":")).replace("<", "\\u003c")
-    return Markup(f'<script type="application/json">{text}</script>')
-
-
 def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
     """Return the section of the learning curves, or None if there are no curves."""
     rows = drawn_rows(final.get("rows") or [], winner)
@@ -83,6 +72,7 @@ def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
     keys = [
         tag("li", line_key(style), name_of(row)) for row, style in zip(rows, styles, strict=True)
     ]
+    named = list(zip(map(name_of, rows), curves, strict=True))
     drawing = chart(
         "curves-chart",
         "Learning curves",
@@ -91,7 +81,10 @@ def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
         x_axis(x, "step", x.ticks()),
         # The winner is drawn last, on top of the others.
         stretched(reversed(lines)),
-        after=[tag("ul", keys, class_="legend"), _values_block(rows, curves, x)],
+        after=[
+            tag("ul", keys, class_="legend"),
+            values_block(named, x),
+        ],
     )
     return section(
         "curves",

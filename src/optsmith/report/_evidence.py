@@ -49,12 +49,6 @@ def _signed(value: Any, factor: float, decimals: int) -> str:
     return f"+{text}" if positive else text
 
 
-def against_text(claim: Mapping[str, Any], check: Mapping[str, Any]) -> str:
-    """Return what a check of a claim compares with; the rule as it is shown elsewhere."""
-    against: str = check["against"]
-    return claim.get("shown") or against if against == claim.get("rule") else against
-
-
 def change_text(paired: Paired | None, unit: str = "") -> str:
     """Return the change: `-5.3 %`, or `+0.4 points` for fractions such as accuracies.
 

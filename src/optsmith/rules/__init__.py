@@ -18,7 +18,7 @@ from optsmith.rules._operator import (
 from optsmith.rules._built_in import BUILT_IN, definitions, is_built_in
 from optsmith.rules._catalogue import BINARY, INPUTS, PAPER, UNARY
 from optsmith.rules._constants import COEFFICIENT, Constant, constants, skeleton, with_constants
-from optsmith.rules._edits import Edit, deletions, replaced, rounded, subrule
+from optsmith.rules._edits import Edit, deletions, flattenings, replaced, rounded, subrule
 from optsmith.rules._functions import GUARD, divide, sqrt_abs
 from optsmith.rules._modern import MODERN
 from optsmith.rules._noise import hashed, noise_source, stream_key, uniform
@@ -63,6 +63,7 @@ __all__ = [
     "depends_on_role",
     "divide",
     "find_operator",
+    "flattenings",
     "fold",
     "for_role",
     "format_number",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from optsmith.rules._constants import constants, with_constants
-from optsmith.rules._operator import Operator, Parameter, is_number, operators
+from optsmith.rules._operator import Operator, Parameter, is_number, number, operators
 from optsmith.rules._rule import Rule
 
 _HOISTED = ("clip", "drop", "exp", "log", "orth", "relu", "rows", "cols", "sign", "unit")
 """Functions that are replaced by their operand."""
+
+_AVERAGES = ("ema", "mom")
 
 _SUMS = ("add", "sub")
 _FACTORS = ("mul", "whiten", "whitenr", "whitenc", "max", "min", "mix")
@@ -57,6 +61,57 @@ def deletions(rule: Rule) -> list[Edit]:
             if rest.uses("gradient") and rest not in found:
                 found[rest] = Edit(without, rest)
     return list(found.values())
+
+
+def flattenings(rule: Rule, size: Callable[[Rule], float]) -> list[Edit]:
+    """Return the rule with a constant in place of each divisor or average, one at a time.
+
+    A divisor becomes a number, and an average becomes what it averages times a number, so that the
+    updates keep their size; so do all that are equal to it. Those inside of divisors are left
+    alone.
+
+    Args:
+        rule: The rule.
+        size: Returns the typical size of an expression.
+    """
+    found = []
+    for whole, kept in dict.fromkeys((w, k) for _, w, k in _flat_parts(rule)):
+        factor = size(whole) / (size(kept) or math.nan)
+        if 0 < factor < math.inf:
+            part = _times(float(f"{factor:.3g}"), kept)
+            rest = rule
+            while (at := _place(rest, whole)) is not None:
+                rest = replaced(rest, at, part)
+            found.append(Edit(f"{whole} → {part}", rest))
+    return found
+
+
+def _times(factor: float, rule: Rule) -> Rule:
+    return rule if factor == 1 else Rule((operators["mul"], number(factor), *rule.operators))
+
+
+def _place(rule: Rule, whole: Rule) -> int | None:
+    """Return where an expression that `flattenings` replaces stands."""
+    return next((at for at, found, _ in _flat_parts(rule) if found == whole), None)
+
+
+def _flat_parts(rule: Rule) -> Iterator[tuple[int, Rule, Rule]]:
+    """Return what `flattenings` may replace: position, expression, and what is kept of it."""
+    divisors: set[int] = set()  # positions inside of them
+    for at, operator in enumerate(rule.operators):
+        if at in divisors:
+            continue
+        if operator.name == "div":
+            first = subrule(rule, at + 1)
+            begin = at + 1 + first.length
+            divisor = subrule(rule, begin)
+            divisors.update(range(begin, begin + divisor.length))
+            if divisor.uses("gradient") and first.uses("gradient"):
+                yield at, subrule(rule, at), first
+        elif operator.name in _AVERAGES:
+            kept = subrule(rule, at + 1)
+            if kept.uses("gradient"):
+                yield at, subrule(rule, at), kept
 
 
 def _shorter(rule: Rule, at: int, operator: Operator) -> list[tuple[str, tuple[Operator, ...]]]:

@@ -9,6 +9,7 @@ from optsmith.searchers._base import (
 )
 from optsmith.searchers._dictionary import folded, tunable
 from optsmith.searchers._evolution import Evolution
+from optsmith.searchers._genome import Genome
 from optsmith.searchers._mct import MonteCarloTree
 from optsmith.searchers._mixture import Mixture
 from optsmith.searchers._named import find_searcher, searchers
@@ -19,11 +20,13 @@ from optsmith.searchers._rungs import Rungs
 from optsmith.searchers._start import Start, with_weights
 from optsmith.searchers._tuner import Tuner
 from optsmith.searchers._uct import UctSearch
+from optsmith.searchers._update_size import UpdateSize
 
 __all__ = [
     "Candidate",
     "Direction",
     "Evolution",
+    "Genome",
     "Mixture",
     "MonteCarloTree",
     "OptionField",
@@ -35,6 +38,7 @@ __all__ = [
     "Start",
     "Tuner",
     "UctSearch",
+    "UpdateSize",
     "find_searcher",
     "folded",
     "generator",

@@ -46,6 +46,10 @@ class UpdateSize:
         self._scale = min(SCALES, key=lambda scale: _variance(found[scale])) if known else USUAL
         self._steps = sorted(found[self._scale]) if known else []
 
+    def of(self, rule: Rule) -> float:
+        """Return the root mean square of a rule's updates; NaN if it is not finite."""
+        return _size(rule, self._scale)
+
     def suited(self, rule: Rule) -> float | None:
         """Return the learning rate at which a rule makes updates of the usual size.
 

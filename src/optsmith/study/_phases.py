@@ -8,6 +8,7 @@ from dataclasses import replace
 from optsmith.evaluation import Ablation
 from optsmith.execution import Executor
 from optsmith.screening import Screen
+from optsmith.searchers import Genome, UpdateSize
 from optsmith.study._begin import Begun
 from optsmith.study._clock import Clock
 from optsmith.study._contest import Comparing, Result
@@ -21,13 +22,13 @@ from optsmith.study._known import without_known
 from optsmith.study._ledger import Ledger
 from optsmith.study._observer import Observer
 from optsmith.study._race import PHASE as OPPONENTS
-from optsmith.study._race import Finalist, race
+from optsmith.study._race import Finalist, Raced, race
 from optsmith.study._recorder import Recorder
 from optsmith.study._refine import PHASE as REFINEMENT
 from optsmith.study._refine import Refiner
 from optsmith.study._runner import Runner
 from optsmith.study._stages import looks_of, stages_of
-from optsmith.study._starts import all_starts
+from optsmith.study._starts import all_starts, starts_of
 from optsmith.study._stop import Moment, StoredEnding
 from optsmith.study._tally import Tally
 from optsmith.study._timed_ledger import TimedLedger
@@ -86,7 +87,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         searcher.begin(all_starts(settings, opponents, raced))
         _search(begun, executor, recorder, group, screen)
         recorder.skip(SEARCH)
-        result = _compare(begun, ledger, recorder, opponents)
+        result = _compare(begun, ledger, recorder, opponents, raced)
         recorder.finish(result, raced)
     finally:
         recorder.save()
@@ -98,6 +99,7 @@ def _compare(
     ledger: Ledger,
     recorder: Recorder,
     opponents: Sequence[Finalist],
+    raced: Sequence[Raced],
 ) -> Result:
     """Shorten the best rule, and compare it with the opponents."""
     terms, task, tally = begun.terms, begun.prepared.task, recorder.tally
@@ -110,7 +112,8 @@ def _compare(
     if terms.refine and rules and not terms.fixed_lr:
         rules = Improver(timed, task.objective, begun.settings.seed).improve(rules)
     if terms.refine and rules:
-        refined = Refiner(timed, task.objective).refine(rules[0])
+        known = [Genome(s.rule, s.lr) for s in starts_of(opponents, raced) if s.lr is not None]
+        refined = Refiner(timed, task.objective, UpdateSize(known).of).refine(rules[0])
         rules[0], ablation = refined.finalist, refined.parts
     recorder.skip(REFINEMENT)
     result = Comparing(timed, terms, task.objective, task.metrics).run(rules, opponents)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from optsmith.evaluation import Ablation, Evaluation, Status, compare_evaluations
-from optsmith.rules import Edit, Rule, deletions, rounded
+from optsmith.rules import Edit, Rule, deletions, flattenings, rounded
 from optsmith.study._context import REFINE
 from optsmith.study._ledger import Entry
 from optsmith.study._race import Finalist
@@ -29,8 +29,8 @@ TOLERANCE = 0.002
 DIGITS = (2, 3, 4)
 """Significant digits of rounded constants, tried in this order."""
 
-MOST_PARTS = 16
-"""Maximum number of parts that are left out by turns."""
+MOST_PARTS, MOST_FLAT = 16, 8
+"""Maximum numbers of parts that are left out, and that are replaced by constants, by turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +52,44 @@ class Refiner:
     Args:
         ledger: Evaluates rules.
         objective: The objective of the task.
+        size: Returns the typical size of the values of an expression.
     """
 
-    def __init__(self, ledger: TimedLedger, objective: Objective) -> None:
-        self._ledger, self._objective = ledger, objective
+    def __init__(
+        self, ledger: TimedLedger, objective: Objective, size: Callable[[Rule], float]
+    ) -> None:
+        self._ledger, self._objective, self._size = ledger, objective, size
         self._block = FIRST_BLOCK
 
     def refine(self, finalist: Finalist) -> Refined:
-        """Return a shorter form of a rule, as far as there is time for it."""
+        """Return a shorter form of a rule, as far as there is time for it.
+
+        If there is less time, no parts are replaced by constants.
+        """
         rule = Rule.parse(finalist.recipe)
-        edits = deletions(rule)[:MOST_PARTS]
-        if finalist.lr is None or not edits or not self._has_time(finalist, len(edits) + 1):
+        parts = deletions(rule)[:MOST_PARTS]
+        flat = flattenings(rule, self._size)[:MOST_FLAT]
+        edits = [*parts, *flat]
+        if finalist.lr is None or not edits:
             return Refined(finalist)
+        if not self._has_time(finalist, len(edits) + 1):
+            edits = parts
+            if not edits or not flat or not self._has_time(finalist, len(edits) + 1):
+                return Refined(finalist)
         rows = self._evaluate([rule, *(edit.rule for edit in edits)], finalist.lr)
         worth = [self._loss(row, rows[0]) for row in rows[1:]]
         short, removed = self._without(rule, self._harmless(edits, worth), finalist.lr)
-        parts = tuple(
+        ablation = tuple(
             Ablation(
                 without=edit.without,
                 paired=compare_evaluations(row, rows[0], self._objective),
                 removed=edit in removed,
+                curve=_curve(row, rows[0]),
             )
             for edit, row in zip(edits, rows[1:], strict=True)
         )
         final = self._with_round_numbers(short, finalist.lr)
-        return Refined(replace(finalist, recipe=str(final)), parts)
+        return Refined(replace(finalist, recipe=str(final)), ablation)
 
     def _has_time(self, finalist: Finalist, rules: int) -> bool:
         entries = self._entries([finalist.recipe] * rules, finalist.lr, FIRST_BLOCK)
@@ -120,7 +133,8 @@ class Refiner:
         """Leave out as many parts together as possible; return the rest, and these parts."""
         shorter, removed = [rule], list[Edit]()
         for edit in harmless:
-            rest = {e.without: e.rule for e in deletions(shorter[-1])}
+            edits = [*deletions(shorter[-1]), *flattenings(shorter[-1], self._size)]
+            rest = {e.without: e.rule for e in edits}
             if edit.without in rest:
                 shorter.append(rest[edit.without])
                 removed.append(edit)
@@ -140,3 +154,9 @@ class Refiner:
         return next(
             f for f, loss in zip(forms[::-1], losses[::-1], strict=True) if loss <= TOLERANCE
         )
+
+
+def _curve(row: Evaluation, base: Evaluation) -> tuple[tuple[int, float, float], ...]:
+    """Return the signals of two recipes at the steps that both curves have."""
+    values = dict(base.curve)
+    return tuple((step, value, values[step]) for step, value in row.curve if step in values)

@@ -21,7 +21,7 @@ def merged(tuned: Evaluation, report: Evaluation) -> Evaluation:
 
 
 def longer(row: Evaluation, block: Evaluation) -> Evaluation:
-    """Return a row with the scores of another block of seeds."""
+    """Return a row with the scores of another block of seeds; its curve is the mean of both."""
     scores = (*row.scores, *block.scores)
     score = sum(scores) / len(scores) if scores else math.nan
     return replace(
@@ -34,6 +34,17 @@ def longer(row: Evaluation, block: Evaluation) -> Evaluation:
             name: (*values, *block.metrics.get(name, (math.nan,) * len(block.seeds)))
             for name, values in row.metrics.items()
         },
+        curve=_mean_curve(row, block),
         trained=row.trained + block.trained,
         seconds=row.seconds + block.seconds,
+    )
+
+
+def _mean_curve(row: Evaluation, block: Evaluation) -> tuple[tuple[int, float], ...]:
+    """Return the mean of two curves by their numbers of seeds, at the steps that both have."""
+    values, mine, its = dict(block.curve), len(row.seeds), len(block.seeds)
+    return tuple(
+        (step, (mine * value + its * values[step]) / (mine + its))
+        for step, value in row.curve
+        if step in values
     )
