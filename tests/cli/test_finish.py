@@ -168,6 +168,17 @@ def test_patience_ends_the_search_at_the_same_candidate_every_time(folder):
     assert [r.rule for r in again.evaluations] == [r.rule for r in first.evaluations]
 
 
+def test_a_search_of_limited_cost_ends_at_the_same_candidate_every_time(folder):
+    first = search(budget=None, max_cost=9.0)
+    full = first.settings["protocol"]["final_steps"]
+    before = sum(e.trained for e in first.evaluations[:-1])
+    assert before < 9.0 * full <= before + first.evaluations[-1].trained
+    again = search(budget=None, max_cost=9.0, study="again", workers=2)
+    assert [r.rule for r in again.evaluations][: len(first.evaluations)] == [
+        r.rule for r in first.evaluations
+    ]
+
+
 def test_the_options_of_the_command(folder, monkeypatch, capsys):
     small = ("own_task.py:task", "--workers", "0", "--baselines", "none", "--json")
     assert run(monkeypatch, "search", *small, "--budget", "40", "--patience", "3") == 0

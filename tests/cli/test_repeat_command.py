@@ -82,6 +82,7 @@ OPTIONS = {
     "--time-limit": RATES,
     "--stack": COUNTS,
     "--patience": COUNTS,
+    "--max-cost": RATES,
     "--max-state-bytes": st.integers(0, 16).map(str),
     "--max-step-cost": RATES,
     "--start-from": st.sampled_from(["g + m1", "-g", "ld*sign(m1) - Adam @ 0.25"]),

@@ -22,7 +22,7 @@ from optsmith.training import Stacking
 
 
 def found(recipe: str, score: float | None, steps: int = 100) -> Evaluation:
-    return Evaluation(recipe, Status.OK, score=score, lr=0.01, steps=steps)
+    return Evaluation(recipe, Status.OK, score=score, lr=0.01, steps=steps, trained=steps)
 
 
 def play(
@@ -30,7 +30,9 @@ def play(
 ) -> None:
     """Notify a display of the events of a short search."""
     tally = Tally(Objective("validation loss"))
-    search = SimpleNamespace(budget=2, contest=SimpleNamespace(looks=looks))
+    search = SimpleNamespace(
+        budget=2, contest=SimpleNamespace(looks=looks), protocol=SimpleNamespace(final_steps=1000)
+    )
     settings = SimpleNamespace(task="bowl", algorithm="mct", seed=3, search=search)
     searcher = SimpleNamespace(spent=None, describe=lambda: "level 1 of 2")
     forecast = None if left is None else SimpleNamespace(left=lambda now: left)
@@ -79,7 +81,9 @@ def test_a_file_gets_plain_lines(monkeypatch):
     assert "race of the opponents: 2 evaluations" in lines
     (first, last) = (line for line in lines if line.startswith(("search 1/2, ", "search 2/2, ")))
     assert "about 1 min 30 s left; best rule 0.26 (g3), best opponent 0.25" in first
-    assert first.endswith("(torch:nesterov+cosine): 4.0 % worse; 2 drawn, 1 fails the descent test")
+    assert first.endswith(
+        "(torch:nesterov+cosine): 4.0 % worse; 0.1 full runs, 2 drawn, 1 fails the descent test"
+    )
     assert "best rule 0.24 (sign(m1)), " in last
     assert "(torch:nesterov+cosine): 4.0 % better; " in last
     assert lines[-2:] == [

@@ -7,7 +7,7 @@ import pytest
 from optsmith import Evaluation, Objective, Rule, Status, StudyError
 from optsmith.searchers import Candidate, Outcome
 from optsmith.study import Tally
-from optsmith.study._ending import Patience, SmallerBudget, TimeIsUp, finish_requested
+from optsmith.study._ending import MaxCost, Patience, SmallerBudget, TimeIsUp, finish_requested
 
 RULE = Rule.parse("g")
 
@@ -57,6 +57,17 @@ def test_a_replay_that_is_looked_at_once_comes_to_the_same_answer():
 def test_patience_must_be_positive():
     with pytest.raises(StudyError, match="patience must be at least 1, not 0"):
         Patience(0)
+
+
+def test_a_search_ends_when_its_training_has_cost_as_much_as_it_may():
+    tally, ending = Tally(Objective()), MaxCost(2.5, full=100)
+    for trained in (100, 149):
+        tally.trained += trained
+        assert not ending(tally)
+    tally.trained += 1
+    assert ending(tally) == "it has trained 2.5 full runs"
+    with pytest.raises(StudyError, match="max_cost must be above 0, not 0"):
+        MaxCost(0, full=100)
 
 
 def test_a_smaller_budget_ends_the_search_when_it_is_accepted():

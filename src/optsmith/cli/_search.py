@@ -37,6 +37,12 @@ from optsmith.searchers import searchers
     help="End the search after this many accepted rules without a better one.",
 )
 @click.option(
+    "--max-cost",
+    type=click.FloatRange(0, min_open=True),
+    metavar="RUNS",
+    help="End the search after so many training steps, in full runs; sets the budget, too.",
+)
+@click.option(
     "--proxy",
     help="Search with less: steps=0.1,data=0.2 (shares), or a smaller task as file.py:name.",
 )

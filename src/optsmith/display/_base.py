@@ -169,6 +169,12 @@ class Display(Observer):
         words = rate_text(self.pace.per_minute(now))
         return words if left is None else f"{words}, about {duration_text(left)} left"
 
+    def cost(self) -> str:
+        """Return the training steps of the search so far, in full runs."""
+        full = self.settings.search.protocol.final_steps
+        runs = self.tally.trained / full
+        return f"{runs:.3g} full runs" if runs < 1000 else f"{runs:,.0f} full runs"
+
     def best(self) -> list[tuple[str, str]]:
         """Return name and description of the best rule and of the best opponent."""
         standing = self.standing
@@ -189,7 +195,7 @@ class Display(Observer):
         counted_apart = ("refused", "accepted")
         others = {k: n for k, n in tally.counts.items() if n and k not in counted_apart}
         parts += [f"{n} {kind.replace('_', ' ')}" for kind, n in others.items()]
-        return f"{tally.drawn} drawn" + "".join(f", {part}" for part in parts)
+        return f"{self.cost()}, {tally.drawn} drawn" + "".join(f", {part}" for part in parts)
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the lines below the bar: name and text."""

@@ -13,7 +13,7 @@ from optsmith.rules import BY_ROLE
 from optsmith.storage import SCHEMA_KEY, Store
 from optsmith.study._attributes import ABOUT, SETTINGS, About
 from optsmith.study._context import import_all
-from optsmith.study._ending import Patience, SmallerBudget, finish_requested
+from optsmith.study._ending import MaxCost, Patience, SmallerBudget, finish_requested
 from optsmith.study._identity import check_signal, stacking_of
 from optsmith.study._pace import measure_speed, plain_share, step_ratio, time_to_measure
 from optsmith.study._plan import make_plan
@@ -172,6 +172,8 @@ def begin(
         store.set_attr(ABOUT, about.to_json())
     if settings.patience is not None:
         reasons.append(Patience(settings.patience))
+    if settings.max_cost is not None:
+        reasons.append(MaxCost(settings.max_cost, settings.search.protocol.final_steps))
     if settings.to_json() != store.attrs.get(SETTINGS):  # new, or with a larger budget
         store.set_attr(SETTINGS, settings.to_json())
     return Begun(

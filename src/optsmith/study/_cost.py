@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from optsmith.searchers import Rungs
 from optsmith.study._context import RACE, REFINE, REPORT, SEARCH, SELECTION
@@ -131,6 +132,14 @@ def _search(settings: Preset, stage: Stage) -> tuple[Work, ...]:
         wasted = PER_ACCEPTED if not found else 1.0  # what is promoted has been accepted
         found.append(Work(settings.budget * share * wasted, runs_of(stage, fidelity)))
     return tuple(found)
+
+
+def affordable(settings: Preset, runs: float) -> int:
+    """Return the number of candidates for which some full runs usually suffice, at least one."""
+    many = 1000
+    stage = stages_of(settings)[SEARCH]
+    each = sum(work.trained for work in _search(replace(settings, budget=many), stage)) / many
+    return max(1, int(runs * settings.protocol.final_steps / each))
 
 
 def _tuning(settings: Preset, compared: int, rules: float, stage: Stage) -> tuple[Work, ...]:

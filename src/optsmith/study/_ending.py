@@ -50,6 +50,28 @@ class Patience:
             self._since = 0
 
 
+class MaxCost:
+    """Ends a search whose training has cost as much as it may.
+
+    Args:
+        runs: The training steps that it may take, in full runs.
+        full: Steps of a full run.
+
+    Raises:
+        StudyError: The cost is not positive.
+    """
+
+    def __init__(self, runs: float, full: int) -> None:
+        if not runs > 0:
+            raise StudyError(f"max_cost must be above 0, not {runs:g}")
+        self._runs, self._full = runs, full
+
+    def __call__(self, tally: Tally) -> str:
+        """Return why the search ends; empty to continue."""
+        is_spent = tally.trained >= self._runs * self._full
+        return f"it has trained {self._runs:g} full runs" if is_spent else ""
+
+
 class SmallerBudget:
     """Ends a search that was started with a larger budget.
 

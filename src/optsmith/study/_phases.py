@@ -103,7 +103,7 @@ def _compare(
 ) -> Result:
     """Shorten the best rule, and compare it with the opponents."""
     terms, task, tally = begun.terms, begun.prepared.task, recorder.tally
-    ledger.trained[SEARCH] = sum(e.trained for _, e in tally.evaluated)
+    ledger.trained[SEARCH] = tally.trained
     until, first = _until(begun.settings.max_time), looks_of(terms)[0]
     entered, forecast = recorder.observer.entered, recorder.forecast
     timed = TimedLedger(ledger, recorder.clock, until, first, entered, forecast)

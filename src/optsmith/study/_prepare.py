@@ -12,6 +12,7 @@ from optsmith.optim import Baseline, by_likelihood, find_baselines
 from optsmith.rules import definitions
 from optsmith.searchers import Searcher, find_searcher, option_fields, read_options, searchers
 from optsmith.space import Space, spaces
+from optsmith.study._cost import affordable
 from optsmith.study._proxy import Proxy, parse_proxy, proxy_task, with_proxy
 from optsmith.study._settings import Settings, space_hash
 from optsmith.study._start_from import StartSource, start_texts
@@ -28,6 +29,7 @@ class Asked:
     seed: int
     max_time: float | str | None
     patience: int | None
+    max_cost: float | None
     proxy: str | Task | None
     start_from: StartSource | Iterable[StartSource] | None
     baselines: str | Iterable[str | Baseline] | None
@@ -140,6 +142,7 @@ def prepare_search(task: Task | str, asked: Asked) -> Prepared:
         definitions=definitions(space),
         opponents=tuple(map(str, opponents)),
         patience=asked.patience,
+        max_cost=asked.max_cost,
         proxy="" if proxy is None else str(proxy) or (small.name if small else ""),
         start_given=start_texts(asked.start_from, task.name),
         max_time=None if asked.max_time is None else parse_duration(asked.max_time),
@@ -173,7 +176,7 @@ def _search(base: Preset, asked: Asked, space: Space, kind: type[Searcher], labe
     contest = base.contest
     if asked.protocol is not None and asked.protocol.final_seeds != base.protocol.final_seeds:
         contest = replace(contest, looks=())  # this number of seeds, and no more
-    return replace(
+    found = replace(
         base,
         space=space.name,
         searcher=label,
@@ -181,6 +184,9 @@ def _search(base: Preset, asked: Asked, space: Space, kind: type[Searcher], labe
         contest=contest,
         **changes,
     )
+    if asked.max_cost is None or asked.budget is not None:
+        return found
+    return replace(found, budget=affordable(found, asked.max_cost))
 
 
 def _fixed(base: Preset, asked: Asked) -> Collection[str]:

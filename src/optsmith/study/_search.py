@@ -36,6 +36,7 @@ def search(
     *,
     max_time: float | str | None = None,
     patience: int | None = None,
+    max_cost: float | None = None,
     finish: bool = False,
     proxy: str | Task | None = None,
     start_from: StartSource | Iterable[StartSource] | None = None,
@@ -80,6 +81,8 @@ def search(
         max_time: Time for the whole study, in seconds or as a text such as "30m"; the number and
             length of runs follow from a measured step time.
         patience: End the search after this many accepted candidates without a better one.
+        max_cost: End the search when it has taken so many training steps, in full runs. Without a
+            budget, it has the number of candidates that this usually suffices for.
         finish: End the search of an existing study now, and compare what it has found. All other
             settings are those of the study.
         proxy: What the search trains instead of the task: `steps=0.1,data=0.2` for shares of the
@@ -121,7 +124,7 @@ def search(
     with choose_executor(executor, workers, time_limit) as running:
         asked = Asked(
             space=space, algorithm=algorithm, budget=budget, seed=seed, max_time=max_time,
-            patience=patience, proxy=proxy, start_from=start_from, baselines=baselines,
+            patience=patience, max_cost=max_cost, proxy=proxy, start_from=start_from, baselines=baselines,
             options=options or {}, preset=preset, protocol=protocol, proposals=proposals,
             descent=descent, trajectory=trajectory, dedupe=dedupe,
             max_state_bytes=max_state_bytes, max_step_cost=max_step_cost, warm_start=warm_start,

@@ -32,6 +32,7 @@ class Settings:
         definitions: Hash of each of the user's operators in the space, by name.
         opponents: Texts of the baselines that rules are compared with.
         patience: Accepted candidates without improvement after which the search ends; None: any.
+        max_cost: Training steps of the search, in full runs, at which it ends; None: any.
         proxy: Text of the proxy that the search trains; empty: the task itself.
         start_given: What the search was to start from, as it was given.
         start_from: The rules that this stands for, some with learning rates.
@@ -54,6 +55,7 @@ class Settings:
     definitions: Mapping[str, str] = field(default_factory=dict)
     opponents: tuple[str, ...] = ()
     patience: int | None = None
+    max_cost: float | None = None
     proxy: str = ""
     start_given: tuple[str, ...] = ()
     start_from: tuple[str, ...] = ()

@@ -52,12 +52,14 @@ class Tally:
         counts: Draws by outcome.
         refused: Refused draws by reason.
         evaluated: Every evaluation with its candidate, except those that were lost.
+        trained: Training steps of all of them.
     """
 
     objective: Objective
     counts: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     evaluated: list[tuple[Candidate, Evaluation]] = field(default_factory=list)
+    trained: int = 0
 
     def add(self, candidate: Candidate, outcome: Outcome) -> None:
         """Count a candidate that has been told."""
@@ -66,6 +68,7 @@ class Tally:
             self.refused[outcome.reason] += 1
         if outcome.evaluation is not None and outcome.evaluated and outcome.kind != Status.LOST:
             self.evaluated.append((candidate, outcome.evaluation))
+            self.trained += outcome.evaluation.trained
 
     @property
     def drawn(self) -> int:
