@@ -16,7 +16,8 @@ _PROTOCOL = ("proxy_steps", "steps", "final_steps", "score_seeds", "final_seeds"
 
 
 _LIMITS = (
-    "max_time", "patience", "max_cost", "proxy", "max_state_bytes", "max_step_cost", "time_limit", "stack",
+    "max_time", "patience", "max_cost", "proxy", "max_state_bytes", "max_step_cost", "time_limit",
+    "stack",
 )  # fmt: skip
 
 

@@ -124,8 +124,9 @@ def search(
     with choose_executor(executor, workers, time_limit) as running:
         asked = Asked(
             space=space, algorithm=algorithm, budget=budget, seed=seed, max_time=max_time,
-            patience=patience, max_cost=max_cost, proxy=proxy, start_from=start_from, baselines=baselines,
-            options=options or {}, preset=preset, protocol=protocol, proposals=proposals,
+            patience=patience, max_cost=max_cost, proxy=proxy, start_from=start_from,
+            baselines=baselines, options=options or {}, preset=preset, protocol=protocol,
+            proposals=proposals,
             descent=descent, trajectory=trajectory, dedupe=dedupe,
             max_state_bytes=max_state_bytes, max_step_cost=max_step_cost, warm_start=warm_start,
             refine=refine, equally_tuned=equally_tuned, time_limit=running.time_limit,
