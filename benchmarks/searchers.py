@@ -105,7 +105,7 @@ def main(
     output: Path | None,
 ) -> None:
     """Compare the search algorithms on TASKS."""
-    lines = header()
+    lines = [*header()]
     for task in tasks:
         studies = [
             searched(task, way, seed, cost or COSTS[task], storage, keep)
