@@ -9,6 +9,7 @@ from optsmith.evaluation import Claim, Evaluation, Status, compare_paired
 from optsmith.rules import constants
 from optsmith.study._context import REPORT, SEARCH, SELECTION
 from optsmith.study._equal import EqualTuning
+from optsmith.study._ledger import Entry
 from optsmith.task import presets_for
 
 SEEDS = tuple(range(8))
@@ -17,8 +18,13 @@ SEEDS = tuple(range(8))
 class Ledger:
     """Scores a rule by the distance of its momentum from 0.8; an evaluation takes a second."""
 
+    rule_loss = 0.9
+
     def __init__(self, spent, until=None):
         self.trained, self.stages, self.until, self.clock = {SEARCH: spent}, [], until, self
+
+    def allows(self, what, entries):
+        return True
 
     def decide(self, name, question):
         return question()
@@ -35,11 +41,15 @@ class Ledger:
 
     def _evaluation(self, entry):
         betas = [c.value for c in constants(Rule.parse(entry.recipe)) if c.parameter.name == "beta"]
-        loss = 1.0 + abs(betas[0] - 0.8)
-        scores = tuple(loss * (1 + 0.01 * s) for s in SEEDS)
+        loss = 1.0 + abs(betas[0] - 0.8) if betas else self.rule_loss
+        first = len(SEEDS) * entry.block if entry.stage == REPORT else 0
+        seeds = tuple(first + s for s in SEEDS)
+        # The rule and the opponent are noisy in different ways.
+        noise = [0.01 * ((s * (7 if betas else 5)) % 8) for s in seeds]
         return Evaluation(
-            entry.recipe, Status.OK, score=loss, lr=entry.lr or 0.1, seeds=SEEDS, scores=scores
-        )
+            entry.recipe, Status.OK, score=loss, lr=entry.lr or 0.1, seeds=seeds,
+            scores=tuple(loss * (1 + n) for n in noise),
+        )  # fmt: skip
 
 
 def claim(opponent, lr=0.1):
@@ -49,13 +59,12 @@ def claim(opponent, lr=0.1):
     )
 
 
-def extended(opponent, generations, until=None, **settings):
+def extended(opponent, generations, until=None, rule_loss=0.9, **settings):
     terms = presets_for(1000)["quick"]
     protocol = terms.protocol
     ledger = Ledger(generations * 16 * protocol.score_seeds * protocol.steps, until)
-    row = Evaluation(
-        "g", Status.OK, score=0.9, lr=1.0, seeds=SEEDS, scores=tuple(0.9 + 0.01 * s for s in SEEDS)
-    )
+    ledger.rule_loss = rule_loss
+    row = ledger._evaluation(Entry(REPORT, "g", lr=1.0))
     equal = EqualTuning(ledger, terms, Objective("loss"))
     return equal.extend(claim(opponent, **settings), row), ledger
 
@@ -68,6 +77,14 @@ def test_the_opponent_gets_as_much_training_as_the_search_had():
     # Against 1.1, an opponent at 1.0 would be 9 % better; the tuned one is close to that.
     assert -0.13 < found.equally_tuned.change < -0.09
     assert found.paired == claim("torch:momentum+cosine").paired
+
+
+@pytest.mark.parametrize(("rule_loss", "seeds"), [(0.9, 8), (0.975, 16), (1.0, 32)])
+def test_seeds_are_added_until_the_comparison_is_decided(rule_loss, seeds):
+    found, ledger = extended("torch:momentum+cosine", 20, rule_loss=rule_loss)
+    assert found.equally_tuned.seeds == seeds
+    assert found.equally_tuned.decided == (rule_loss < 1)
+    assert ledger.stages.count(REPORT) == 1 + 2 * (seeds // 8 - 1)
 
 
 def test_what_is_no_rule_is_not_tuned():

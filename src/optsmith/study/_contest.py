@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from optsmith.evaluation import Claim, Evaluation, Status, compare_evaluations
+from optsmith.evaluation import Claim, Evaluation, Status
 from optsmith.study._context import REPORT, SELECTION
+from optsmith.study._decide import decide
 from optsmith.study._evidence import Evidence
 from optsmith.study._ledger import Entry
 from optsmith.study._race import Finalist
-from optsmith.study._rows import longer, merged
+from optsmith.study._rows import merged
 from optsmith.study._stages import looks_of
 from optsmith.study._timed_ledger import REPORTING, TUNING, TimedLedger
 from optsmith.task import Metric, Objective, Preset
@@ -71,10 +72,13 @@ class Comparing:
         opponent = self._choose([by_recipe[f.recipe] for f in opponents], by_search=False)
         if rule is None or opponent is None:
             return Result(tuple(rows), None)
-        rule, opponent, looks, stopped = self._decide(rule, opponent)
+        found = decide(self.ledger, REPORTING, self.looks, self.objective, rule, opponent)
+        rule, opponent = found.rule, found.opponent
         by_recipe.update({rule.recipe: rule, opponent.recipe: opponent})
         most = len(self.looks)
-        claim = self._evidence.claim(rule, opponent, most=most, looks=looks, stopped=stopped)
+        claim = self._evidence.claim(
+            rule, opponent, most=most, looks=found.looks, stopped=found.stopped
+        )
         return Result(tuple(by_recipe.values()), claim)
 
     def _in_time(
@@ -137,27 +141,3 @@ class Comparing:
         reported = self.ledger.evaluate(REPORTING, entries)
         found = dict(zip((e.recipe for e in ready), reported, strict=True))
         return [merged(e, found[e.recipe]) if e.recipe in found else e for e in tuned]
-
-    def _decide(
-        self, rule: Evaluation, opponent: Evaluation
-    ) -> tuple[Evaluation, Evaluation, int, str]:
-        """Add seeds until the comparison is decided; return rows, looks, and why it ended."""
-        done = self.looks[0]
-        for look, seeds in enumerate(self.looks, start=1):
-            pair = (rule, opponent)
-            more = [
-                Entry(REPORT, row.recipe, block=block, lr=row.lr)
-                for row in pair
-                for block in range(done // self.looks[0], seeds // self.looks[0])
-            ]
-            if more and not self.ledger.allows(f"{seeds} seeds", more):
-                return rule, opponent, look - 1, "time"
-            for entry, found in zip(more, self.ledger.evaluate(REPORTING, more), strict=True):
-                if entry.recipe == rule.recipe:
-                    rule = longer(rule, found)
-                else:
-                    opponent = longer(opponent, found)
-            done = seeds
-            if compare_evaluations(rule, opponent, self.objective, len(self.looks)).decided:
-                return rule, opponent, look, ""
-        return rule, opponent, len(self.looks), "seeds"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from optsmith.evaluation import Claim, Evaluation, Status, compare_evaluations
+from optsmith.evaluation import Claim, Evaluation, Status
 from optsmith.optim import Baseline
 from optsmith.rules import Rule
 from optsmith.searchers import Proposal, tunable
 from optsmith.study._constants import ConstantTuning
 from optsmith.study._context import REPORT, SEARCH, SELECTION
+from optsmith.study._decide import decide
 from optsmith.study._ledger import Entry
+from optsmith.study._stages import looks_of
 from optsmith.study._timed_ledger import TimedLedger
 from optsmith.task import Objective, Preset
 
@@ -64,8 +66,9 @@ class EqualTuning:
         if chosen.status is not Status.OK:
             return claim
         (row,) = self._ledger.evaluate(PHASE, [Entry(REPORT, chosen.recipe, lr=chosen.lr)])
-        paired = compare_evaluations(rule, row, self._objective)
-        return replace(claim, equally_tuned=paired, equally_tuned_opponent=claim.opponent)
+        looks = looks_of(self._terms)
+        found = decide(self._ledger, PHASE, looks, self._objective, rule, row)
+        return replace(claim, equally_tuned=found.paired, equally_tuned_opponent=claim.opponent)
 
     def _generations(self, rule: Rule, lr: float) -> int:
         """Return how many generations there are: as many steps as the search took, or nearly so.
