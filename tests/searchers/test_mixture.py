@@ -124,6 +124,22 @@ def test_few_candidates_are_not_spent_on_directions():
     assert all(c.phase.startswith("generation") for c in told)
 
 
+def test_comparisons_of_directions_are_announced_until_they_are_over():
+    searcher, left = Mixture(MODERN, 200, seed=0), []
+    searcher.begin([*STARTS, MUON])
+
+    def score(candidate):
+        left.append((searcher.varied_left, candidate.varied))
+        return 1.0
+
+    told = drive(searcher, score)
+    cost = sum(candidate.fidelity for candidate in told if candidate.varied)
+    assert all(candidate.varied == (candidate.phase == "directions") for candidate in told)
+    assert all(0 < ahead <= 2 * cost for ahead, varied in left if varied)
+    assert left[0][0] >= cost
+    assert searcher.varied_left == 0
+
+
 def test_a_space_without_an_operator_has_no_terms_with_it():
     rule, _ = mixture_of(STARTS[0].rule, 0.5, STARTS, MODERN.without("ema"))
     assert "ema" not in str(rule)

@@ -43,6 +43,9 @@ class Study:
         drift: How much slower everything is at the end of the search.
         dry: Level of a tree search, from 0, from which on nearly all draws are duplicates.
         forms: Forms of the rule that each comparison of the refinement has.
+        varied: Candidates of a search of constants that differ in structure: they are compared after
+            a fifth of it.
+        varied_cost: Cost of one of them, relative to the others.
         extra: Blocks of seeds that are added to the comparison.
         seed: Seed of all random numbers.
     """
@@ -59,6 +62,8 @@ class Study:
     dry: int | None = None
     forms: Sequence[int] = (3, 2)
     extra: int = 0
+    varied: int = 0
+    varied_cost: float = 4.0
     seed: int = 0
     said: list[tuple[float, float | None, str]] = field(default_factory=list)
 
@@ -105,11 +110,13 @@ class Study:
 
     def _generations(self) -> None:
         runs = runs_of(self._stages[SEARCH], lr=1.0)
-        count = self.terms.budget // POPULATION
-        for generation in range(count):
+        count, half = self.terms.budget // POPULATION, POPULATION // 2
+        varied = self.varied // half
+        for generation in range(count - varied // 2):
             self._slow = self.drift ** (generation / count)
-            sizes = [POPULATION // 2] * 2
-            self._told([(size, runs, True, None) for size in sizes])
+            if generation == count // 5:
+                self._told([(half, runs, True, None)] * varied, varied=True)
+            self._told([(half, runs, True, None)] * 2)
 
     def _tree(self) -> None:
         levels, budget = 4, self.terms.budget
@@ -187,18 +194,20 @@ class Study:
                 runs = self._runs(entry)
                 self._evaluated(phase, time, entry.recipe, runs, seconds / len(job), Status.OK)
 
-    def _told(self, jobs) -> None:
+    def _told(self, jobs, varied: bool = False) -> None:
         """Evaluate candidates, which are told in order."""
-        runs_seconds = [self._seconds(["g"] * n, [runs] * n) for n, runs, _, _ in jobs]
+        cost = self.varied_cost if varied else 1.0
+        runs_seconds = [cost * self._seconds(["g"] * n, [runs] * n) for n, runs, _, _ in jobs]
         told = self.now
         for (size, runs, ok, done), (start, seconds) in zip(
             jobs, self._schedule(runs_seconds), strict=True
         ):
             told = max(told, start + seconds)
-            self.forecast.progress(done)
             for i in range(size):
+                self.varied -= varied
+                self.forecast.progress(done, self.varied)
                 status = Status.OK if ok is True or ok[i] else Status.EARLY_STOPPED
-                self._evaluated("search", told, "g", runs, seconds / size, status)
+                self._evaluated("search", told, "g", runs, seconds / size, status, varied)
 
     def _schedule(self, seconds) -> list[tuple[float, float]]:
         """Return start and duration of jobs on the workers."""
@@ -229,12 +238,12 @@ class Study:
                 total += cost * self._slow * self._rng.uniform(0.8, 1.2) * each
         return total
 
-    def _evaluated(self, phase, time, recipe, runs, seconds, status) -> None:
+    def _evaluated(self, phase, time, recipe, runs, seconds, status, varied=False) -> None:
         self.now = max(self.now, time)
         trained = round(sum(part.trained for part in runs))
         steps = self.terms.protocol.steps if phase == "search" else runs[-1].steps
         evaluation = Evaluation(recipe, status, trained=trained, seconds=seconds, steps=steps)
-        self.forecast.add(phase, evaluation, self.now)
+        self.forecast.add(phase, evaluation, self.now, varied)
         self._say(phase)
 
     def _say(self, phase: str) -> None:

@@ -87,6 +87,21 @@ def test_so_is_that_of_a_search_of_constants(changes, seed, equally_tuned):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"varied_cost": 4.3},
+        {"varied_cost": 2.5},
+        {"varied_cost": 5.5},
+        {"stacking": Stacking(), "step": 0.01, "copy": 0.0, "varied_cost": 1.05},
+    ],
+)
+def test_so_is_that_of_a_search_that_compares_structures_in_between(changes, seed):
+    usual = {"rule_cost": 1.6, "forms": (8, 3, 3), "varied": 64}
+    assert Study(mixture(384), seed=seed, **{**usual, **changes}).run().worst() < 1.5
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_opponents_that_cannot_be_stacked_take_longer(seed):
     study = Study(settings(), seed=seed, opponents=opponents(24, plain=8)).run()
     # Whether the best opponent is one of them is known only at the end.

@@ -37,6 +37,8 @@ class Candidate:
         block: Index of the block of selection seeds that score it; blocks are disjoint.
         lr: A fixed learning rate; None tunes the learning rate.
         phase: Display name of the part of the search, such as "level 1" or "rung 30 %".
+        varied: Whether its structure differs from that of the candidates that are trained with it,
+            where those of other parts of the search differ in constants only; for forecasts.
 
     Raises:
         OptsmithError: A setting is invalid.
@@ -48,6 +50,7 @@ class Candidate:
     block: int = 0
     lr: float | None = None
     phase: str = ""
+    varied: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.fidelity <= 1:
@@ -200,6 +203,11 @@ class Searcher(ABC):
     def done(self) -> float | None:
         """Fraction of the search that is over, to forecast its end; None: that of the budget."""
         return None
+
+    @property
+    def varied_left(self) -> float:
+        """Varied candidates that are left, by their length, to forecast the end of the search."""
+        return 0.0
 
     def describe(self) -> str:
         """Return the current state in one line, for the progress display."""

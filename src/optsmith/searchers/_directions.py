@@ -164,9 +164,18 @@ class Contenders:
     @property
     def cost(self) -> float:
         """Runs of full length that both rounds need at most."""
+        return SHORT * len(self._rules) + self._cost_of_full_runs
+
+    @property
+    def _cost_of_full_runs(self) -> float:
         with_rest = 2  # each direction as it is, and with the best direction of the rest
         full = with_rest * (1 + (BEST + 1) * len(self._effort.second))
-        return SHORT * len(self._rules) + self._effort.blocks * full
+        return float(self._effort.blocks * full)
+
+    @property
+    def later(self) -> float:
+        """The same for the rounds after the current one."""
+        return self._cost_of_full_runs if self._round == 0 else 0.0
 
     def candidates(self) -> list[Candidate]:
         """Return the candidates of the current round; none if the comparison is over."""
@@ -176,7 +185,7 @@ class Contenders:
         first = FIRST_BLOCK + self._round
         return [
             Candidate(f"{PHASE}:{self._round}:{i}:{block}", rule, fidelity, first + block,
-                      self._lr, PHASE)
+                      self._lr, PHASE, varied=True)
             for block in range(blocks)
             for i, rule in enumerate(self._rules)
         ]  # fmt: skip

@@ -110,6 +110,7 @@ class Mixture(Searcher):
         self._losses: dict[str, float] = {}  # of the candidates of this step, by id
         self._outstanding = 0
         self._cost = 0.0  # candidates told, in runs of full length
+        self._varied = 0.0  # varied candidates that are outstanding, in the same unit
         self._tuner: Tuner | None = None
         self._lr = 1.0
         self._found: Rule | None = None
@@ -118,6 +119,7 @@ class Mixture(Searcher):
         self._treatments: dict[Treatment, Rule] = {}  # that are compared now, with their rules
         self._contenders: Contenders | None = None
         self._compares_directions = False  # whether it is still to be done
+        self._directions_cost = 0.0  # what it costs, or would cost
         self._generations = 0
         self._begun = False
 
@@ -152,6 +154,20 @@ class Mixture(Searcher):
         """Number of candidates told; short runs count by their length."""
         return round(self._cost)
 
+    @property
+    def varied_left(self) -> float:
+        """Candidates that compare treatments of roles and directions, by their length."""
+        queued = sum(c.fidelity for c in self._queue if c.varied)
+        return self._varied + queued + self._varied_later
+
+    @property
+    def _varied_later(self) -> float:
+        """Those that are not queued yet."""
+        if self._contenders is not None:
+            return self._contenders.later
+        expected = self._compares_directions or self._tuner is None
+        return self._directions_cost if expected else 0.0
+
     def ask(self, n: int) -> list[Candidate]:
         """Return candidates of the current generation."""
         if not self._begun:
@@ -161,11 +177,12 @@ class Mixture(Searcher):
                 self._next_step()
         found = [self._queue.popleft() for _ in range(min(n, len(self._queue)))]
         self._outstanding += len(found)
+        self._varied += sum(c.fidelity for c in found if c.varied)
         return found
 
     def tell(self, candidate: Candidate, outcome: Outcome) -> None:
         """Register the score of a candidate."""
-        self._outstanding -= 1
+        self.cancel(candidate)
         self._cost += candidate.fidelity
         score = outcome.score
         lost = score is None or not math.isfinite(score)
@@ -178,6 +195,7 @@ class Mixture(Searcher):
     def cancel(self, candidate: Candidate) -> None:
         """Forget a candidate that is not told."""
         self._outstanding -= 1
+        self._varied -= candidate.fidelity if candidate.varied else 0.0
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -250,6 +268,7 @@ class Mixture(Searcher):
             used = {operator.name for operator in other.operators if operator.name[:1].isalpha()}
             if used <= names | {"mul", "add"} and self.allows(other):
                 found[treatment] = other
+                self._directions_cost = self._cost_of_directions(other)  # if it is the best
         return found
 
     def _mix(self, base: Start, treatment: Treatment | None) -> None:
@@ -258,7 +277,8 @@ class Mixture(Searcher):
             plain_rule(base), self._lr, self._starts, self.space, self.allows, treatment
         )
         self._tuner = Tuner(rule, self.seed, self._population, weights)
-        self._compares_directions = len(self._directions(rule)[0]) > 0
+        self._directions_cost = self._cost_of_directions(rule)
+        self._compares_directions = self._directions_cost > 0
         self.log.append(
             f"mixtures around {base.name}: {self._tuner.dimensions} numbers,"
             f" {len(weights)} new terms"
@@ -285,15 +305,20 @@ class Mixture(Searcher):
 
     def _begin_directions(self, centre: Rule) -> None:
         """Queue other directions of the centre's hidden matrices, if there is budget for them."""
-        most = DIRECTIONS * self.budget
-        affordable = (c for c in self._directions(centre) if c.cost <= most)
-        self._contenders = next(affordable, None)
+        self._contenders = self._affordable(centre)
         if self._contenders is not None:
             self._queue.extend(self._contenders.candidates())
 
-    def _directions(self, rule: Rule) -> list[Contenders]:
-        """Return the comparisons to choose from, the most thorough first."""
-        return [Contenders(rule, self._lr, self.space, effort, self.allows) for effort in EFFORTS]
+    def _affordable(self, rule: Rule) -> Contenders | None:
+        """Return the most thorough comparison of directions for which there is budget."""
+        most = DIRECTIONS * self.budget
+        every = (Contenders(rule, self._lr, self.space, e, self.allows) for e in EFFORTS)
+        return next((c for c in every if c.cost <= most), None)
+
+    def _cost_of_directions(self, rule: Rule) -> float:
+        """Return the cost of comparing directions; 0 if there are none, or too little budget."""
+        contenders = self._affordable(rule)
+        return contenders.cost if contenders is not None and len(contenders) else 0.0
 
     def _compare_directions(self, contenders: Contenders, losses: Mapping[str, float]) -> None:
         contenders.tell(losses)

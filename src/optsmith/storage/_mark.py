@@ -14,7 +14,7 @@ from optsmith._stored import damaged
 Direction = Literal["minimize", "maximize"]
 
 SCHEMA_KEY = "optsmith:schema"
-SCHEMA = 4
+SCHEMA = 5
 """Version of the format of attributes and trials."""
 
 

@@ -101,25 +101,38 @@ class Forecast:
         self._under_way = UnderWay(phase, [self._pending(job) for job in jobs], self._workers, now)
         self._last = now
 
-    def add(self, phase: str, evaluation: Evaluation, now: float) -> None:
-        """Count an evaluation; of the search, only new ones, not duplicates."""
+    def add(self, phase: str, evaluation: Evaluation, now: float, varied: bool = False) -> None:
+        """Count an evaluation; of the search, only new ones, not duplicates.
+
+        Args:
+            phase: Its phase.
+            evaluation: The evaluation.
+            now: The time.
+            varied: Whether it is of a varied candidate of the search.
+        """
         self._advance(phase)
         kind = Kind.of(evaluation.recipe)
         if phase == SEARCH:
             share = self._search.loops_per_step
-            self._search.add(evaluation, now - self._last)
+            self._search.add(evaluation, now - self._last, varied)
         else:
             jobs = self._jobs_of(phase)
             share = 1.0 if jobs is None else jobs.loops_per_step(kind, self._rates)
             if jobs is not None:
                 jobs.add(evaluation.recipe, now)
-        loops = share * evaluation.trained
-        self._rates.add(kind, phase in SHORT, evaluation.seconds, loops)
+        if not varied:  # those tell nothing of others
+            loops = share * evaluation.trained
+            self._rates.add(kind, phase in SHORT, evaluation.seconds, loops)
         self._last = now
 
-    def progress(self, done: float | None) -> None:
-        """Note the fraction of the search that is over, if the searcher knows it."""
-        self._search.fraction = done
+    def progress(self, done: float | None, varied_left: float = 0.0) -> None:
+        """Note the fraction of the search that is over, if the searcher knows it.
+
+        Args:
+            done: The fraction; None: that of the budget.
+            varied_left: Varied candidates that are left, by their length.
+        """
+        self._search.fraction, self._search.varied_left = done, varied_left
 
     def skip(self, phase: str) -> None:
         """Count a phase as over."""

@@ -66,6 +66,11 @@ class Rates:
         self._rates = {(kind, short): Rate() for kind in Kind for short in (True, False)}
 
     @property
+    def stacks(self) -> bool:
+        """Whether runs are trained in stacks."""
+        return self._copies > 1
+
+    @property
     def known(self) -> bool:
         """Whether there was an evaluation."""
         return any(rate.known for rate in self._rates.values())

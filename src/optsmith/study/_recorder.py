@@ -130,9 +130,9 @@ class Recorder:
     def told(self, candidate: Candidate, outcome: Outcome) -> None:
         """Count the outcome of a candidate."""
         self.tally.add(candidate, outcome)
-        self.forecast.progress(self.searcher.done)
+        self.forecast.progress(self.searcher.done, self.searcher.varied_left)
         if outcome.evaluated and outcome.evaluation is not None:
-            self.forecast.add(SEARCH, outcome.evaluation, time.monotonic())
+            self.forecast.add(SEARCH, outcome.evaluation, time.monotonic(), varied=candidate.varied)
         self.observer.told(candidate, outcome)
         self._save_sometimes()
 
