@@ -43,8 +43,7 @@ class Study:
         drift: How much slower everything is at the end of the search.
         dry: Level of a tree search, from 0, from which on nearly all draws are duplicates.
         forms: Forms of the rule that each comparison of the refinement has.
-        varied: Candidates of a search of constants that differ in structure: they are compared after
-            a fifth of it.
+        varied: Candidates of a search of constants that differ in structure, after a fifth of it.
         varied_cost: Cost of one of them, relative to the others.
         extra: Blocks of seeds that are added to the comparison.
         seed: Seed of all random numbers.

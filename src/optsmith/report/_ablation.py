@@ -19,13 +19,16 @@ from optsmith.report._charts import (
 )
 from optsmith.report._evidence import change_text, interval_text
 from optsmith.report._html import Content, Markup, code, tag
-from optsmith.report._values import MISSING, Goal, finite
+from optsmith.report._values import MISSING, Goal, finite, finites
 
 Part = Mapping[str, Any]
 """An ablation as plain data."""
 
 DRAWN = 5
 """Maximum number of curves."""
+
+WINDOW = 9
+"""Points of a curve over which a moving average is taken."""
 
 FIRST = 0.1
 """Share of the run from which on curves are drawn: before, losses fall too fast to compare."""
@@ -113,18 +116,20 @@ def most_important(parts: Sequence[Part], goal: Goal) -> list[Part]:
 
 
 def relative(part: Part, goal: Goal) -> Points:
-    """Return steps, and the signal without a part relative to that of the rule.
+    """Return steps, and moving averages of the signal without a part relative to the rule's.
 
     In percent, or in points for fractions.
     """
-    is_fraction = goal.quantity.unit == "%"
-    points = [tuple(map(finite, point)) for point in part.get("curve") or []]
-    last = max((step for step, _, _ in points if step is not None), default=0.0)
+    points = [tuple(finites(point)) for point in part.get("curve") or []]
+    usable = [point for point in points if len(point) == 3]
+    last = max((step for step, _, _ in usable), default=0.0)
+    drawn = [point for point in usable if point[0] >= FIRST * last]
     found = []
-    for step, without, whole in points:
-        if step is None or without is None or whole is None or step < FIRST * last:
-            continue
-        if is_fraction:
+    for i, (step, _, _) in enumerate(drawn):
+        reach = min(i, len(drawn) - 1 - i, WINDOW // 2)  # fewer at the ends
+        near = drawn[i - reach : i + reach + 1]
+        without, whole = (sum(point[k] for point in near) / len(near) for k in (1, 2))
+        if goal.quantity.unit == "%":
             found.append((step, 100 * (without - whole)))
         elif whole > 0:
             found.append((step, 100 * (without / whole - 1)))

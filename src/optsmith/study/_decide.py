@@ -51,7 +51,7 @@ def decide(
         opponent: The row of the opponent, with the seeds of the first look.
     """
     rows = [rule, opponent]
-    paired = compare_evaluations(*rows, objective, len(looks))
+    paired = compare_evaluations(rows[0], rows[1], objective, len(looks))
     for look, seeds in enumerate(looks, start=1):
         more = [
             (i, Entry(REPORT, row.recipe, block=block, lr=row.lr))
@@ -60,11 +60,11 @@ def decide(
         ]
         entries = [entry for _, entry in more]
         if entries and not ledger.allows(f"{phase}: {seeds} seeds", entries):
-            return Decided(*rows, paired, look - 1, "time")
+            return Decided(rows[0], rows[1], paired, look - 1, "time")
         found = ledger.evaluate(phase, entries)
         for (i, _), block in zip(more, found, strict=True):
             rows[i] = longer(rows[i], block)
-        paired = compare_evaluations(*rows, objective, len(looks))
+        paired = compare_evaluations(rows[0], rows[1], objective, len(looks))
         if paired.decided:
-            return Decided(*rows, paired, look)
-    return Decided(*rows, paired, len(looks), "seeds")
+            return Decided(rows[0], rows[1], paired, look)
+    return Decided(rows[0], rows[1], paired, len(looks), "seeds")

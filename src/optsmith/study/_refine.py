@@ -23,8 +23,9 @@ FIRST_BLOCK = 50_000
 BLOCKS = 3
 """Blocks of seeds per comparison."""
 
-TOLERANCE = 0.002
-"""Relative loss up to which a shorter rule counts as not worse."""
+TOLERANCE, TOLERANCE_IN_NOISE = 0.002, 0.005
+"""Relative loss up to which a shorter rule counts as not worse, and the same if the interval of the
+loss contains 0."""
 
 DIGITS = (2, 3, 4)
 """Significant digits of rounded constants, tried in this order."""
@@ -77,8 +78,10 @@ class Refiner:
             if not edits or not flat or not self._has_time(finalist, len(edits) + 1):
                 return Refined(finalist)
         rows = self._evaluate([rule, *(edit.rule for edit in edits)], finalist.lr)
-        worth = [self._loss(row, rows[0]) for row in rows[1:]]
-        short, removed = self._without(rule, self._harmless(edits, worth), finalist.lr)
+        harmless = [
+            e for e, row in zip(edits, rows[1:], strict=True) if self._as_good(row, rows[0])
+        ]
+        short, removed = self._without(rule, _shortest_first(harmless), finalist.lr)
         ablation = tuple(
             Ablation(
                 without=edit.without,
@@ -113,21 +116,13 @@ class Refiner:
             rows.append(row)
         return rows
 
-    def _loss(self, row: Evaluation, base: Evaluation) -> float:
-        """Return how much worse a rule is than another, as a fraction; infinite if it fails."""
+    def _as_good(self, row: Evaluation, base: Evaluation) -> bool:
+        """Return whether a rule is not worse than another, as far as the noise can tell."""
         paired = compare_evaluations(row, base, self._objective)
         if row.status is not Status.OK or paired.diverged or math.isnan(paired.change):
-            return math.inf
-        return paired.change if self._objective.direction == "minimize" else -paired.change
-
-    @staticmethod
-    def _harmless(edits: Sequence[Edit], worth: Sequence[float]) -> list[Edit]:
-        """Return the parts that can be left out: what leaves the shortest rest first.
-
-        So a term goes as a whole, and not only the function around it.
-        """
-        order = sorted(range(len(edits)), key=lambda i: (edits[i].rule.length, worth[i]))
-        return [edits[i] for i in order if worth[i] <= TOLERANCE]
+            return False
+        loss = paired.change if self._objective.direction == "minimize" else -paired.change
+        return loss <= (TOLERANCE if paired.decided else TOLERANCE_IN_NOISE)
 
     def _without(self, rule: Rule, harmless: Sequence[Edit], lr: float) -> tuple[Rule, list[Edit]]:
         """Leave out as many parts together as possible; return the rest, and these parts."""
@@ -149,11 +144,17 @@ class Refiner:
         """Return the last form that is not worse than the first."""
         if len(forms) == 1:
             return forms[0]
-        rows = self._evaluate(forms, lr)
-        losses = [self._loss(row, rows[0]) for row in rows]
-        return next(
-            f for f, loss in zip(forms[::-1], losses[::-1], strict=True) if loss <= TOLERANCE
-        )
+        base, *others = self._evaluate(forms, lr)
+        pairs = zip(forms[:0:-1], reversed(others), strict=True)
+        return next((form for form, row in pairs if self._as_good(row, base)), forms[0])
+
+
+def _shortest_first(edits: Sequence[Edit]) -> list[Edit]:
+    """Return edits in the order of what they leave.
+
+    So a term goes as a whole, and not only the function around it.
+    """
+    return sorted(edits, key=lambda edit: edit.rule.length)
 
 
 def _curve(row: Evaluation, base: Evaluation) -> tuple[tuple[int, float, float], ...]:
