@@ -15,7 +15,7 @@ from optsmith.optim import classic
 from optsmith.task._base import Task
 from optsmith.task._metric import Objective, accuracy
 from optsmith.task._module import ModuleTask
-from optsmith.task._preset import Preset
+from optsmith.task._preset import Contest, Preset
 from optsmith.task._protocol import UNTRAINED, Protocol
 
 SPLIT_SEED = 20221
@@ -32,6 +32,11 @@ LAYOUT = torch.channels_last
 """Memory format of images and weights; `benchmarks/convnet.py` compares it with others."""
 
 DESCRIPTION = "2-layer ConvNet with batch norm on cifar10; validation accuracy"
+
+QUICK_CONTEST = Contest(
+    race=(0.16,), finalists=3, selection_seeds=2, looks=(4, 8), horizons=(0.5, 0.7, 0.85)
+)
+"""The comparison at the end of a quick search."""
 
 Pair = tuple[Tensor, Tensor]
 
@@ -73,9 +78,9 @@ def presets() -> Mapping[str, Preset]:
     rules after five epochs, without early stopping; every evaluation counts towards the budget. The
     final evaluation trains for five epochs on all 50 000 training images.
 
-    `quick` trains on a part of the images, which depends on the seed, and sees each image once. It
-    tunes learning rates on 5 000 images, scores rules with two runs on 22 500 images, and has two
-    final runs on 50 000 images.
+    `quick` has final runs of one epoch. It searches by mixtures, whose candidates are scored by two
+    such runs; other searchers tune learning rates on 5 000 images, and score rules with two runs on
+    22 500 images, which depend on the seed.
 
     `smoke` only shows that the task runs.
     """
@@ -89,8 +94,8 @@ def presets() -> Mapping[str, Preset]:
         early_stop=False,
     )
     quick = paper.replace(
-        lr_search="auto", proxy_steps=50, steps=225, final_steps=500, score_seeds=2, final_seeds=2,
-        threshold=UNTRAINED,
+        lr_search="auto", proxy_steps=50, steps=225, final_steps=500, tune_steps=500, score_seeds=2,
+        final_seeds=4, threshold=UNTRAINED,
     )  # fmt: skip
     smoke = paper.replace(
         lrs=(1e-3, 1e-2), proxy_steps=3, steps=4, final_steps=5, final_seeds=1, threshold=None
@@ -103,7 +108,10 @@ def presets() -> Mapping[str, Preset]:
             options={"count_all": True},
             warm_start=False,
         ),
-        "quick": Preset(protocol=quick, space="convnet", budget=32, dedupe="scale"),
+        "quick": Preset(
+            protocol=quick, space="convnet", searcher="mixture", budget=16, dedupe="scale",
+            contest=QUICK_CONTEST,
+        ),
         "smoke": Preset(protocol=smoke, space="convnet", budget=4, options={"levels": 2}),
     }
 
