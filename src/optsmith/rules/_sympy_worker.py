@@ -89,7 +89,7 @@ class Writer:
         return operators[label]
 
     def _number(self, e: sympy.Expr) -> Prefix:
-        if e.is_Rational and e.q != 1 and (e.q == 2 or 10**6 % e.q):
+        if e.is_Rational and e.q != 1 and (e.q == 2 or not _ends(e)):
             return self._product(e)
         value = float(e)
         sign = (operators["neg"],) if value < 0 else ()
@@ -152,13 +152,36 @@ class Writer:
 
 def _is_decimal(e: sympy.Rational) -> bool:
     """Return whether a fraction is shorter as a decimal: 3/100 and 1/5, but not 1/4."""
-    return bool(e.q != 1 and 10**6 % e.q == 0 and (e.p != 1 or e.q % 5 == 0))
+    return bool(e.q != 1 and _ends(e) and (e.p != 1 or e.q % 5 == 0))
+
+
+def _ends(e: sympy.Rational) -> bool:
+    """Return whether a fraction has few decimals, or is longer as a quotient."""
+    return bool(10**6 % e.q == 0 or (10**15 % e.q == 0 and len(f"{float(e):.15g}") <= len(str(e))))
+
+
+def _spread(e: sympy.Expr) -> sympy.Expr:
+    """Return an expression whose sums have no common factor that is a fraction.
+
+    SymPy extracts such factors: 3*(2*x + 5*y)/1000 is 0.006*x + 0.015*y.
+    """
+    return e.replace(
+        lambda part: part.is_Mul and part.args[0].is_Rational and part.args[0].q != 1,
+        _distributed,
+    )
+
+
+def _distributed(product: sympy.Mul) -> sympy.Expr:
+    """Return a product whose coefficient is part of its sum, if it is a number times one sum."""
+    coefficient, rest = product.as_coeff_Mul()
+    return sympy.Add(*(coefficient * term for term in rest.args)) if rest.is_Add else product
 
 
 def simplest(request: list[list[Any]]) -> Rule:
     """Return the shortest of the forms that SymPy returns."""
     expression, opaque = to_sympy(request)
     forms = {expression, sympy.simplify(expression), sympy.factor_terms(expression)}
+    forms |= {_spread(form) for form in forms}
     rules, reasons = [], []
     for form in forms:
         try:
