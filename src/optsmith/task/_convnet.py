@@ -109,7 +109,11 @@ def presets() -> Mapping[str, Preset]:
             warm_start=False,
         ),
         "quick": Preset(
-            protocol=quick, space="convnet", searcher="mixture", budget=16, dedupe="scale",
+            protocol=quick,
+            space="convnet",
+            searcher="mixture",
+            budget=16,
+            dedupe="scale",
             contest=QUICK_CONTEST,
         ),
         "smoke": Preset(protocol=smoke, space="convnet", budget=4, options={"levels": 2}),
