@@ -5,7 +5,7 @@ from optsmith.evaluation._comparison import Comparison, frame
 from optsmith.evaluation._evaluate import evaluate_recipe, evaluate_recipes
 from optsmith.evaluation._evaluation import Evaluation, GridPoint, Status, mean_and_spread
 from optsmith.evaluation._paired import Paired, compare_evaluations, compare_paired, printed_in
-from optsmith.evaluation._shown import shown
+from optsmith.evaluation._shown import named_or, shown
 from optsmith.evaluation._speed_up import SpeedUp, speed_up
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "evaluate_recipes",
     "frame",
     "mean_and_spread",
+    "named_or",
     "printed_in",
     "shown",
     "speed_up",

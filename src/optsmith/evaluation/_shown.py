@@ -9,6 +9,9 @@ from optsmith._errors import RuleError, SimplifyWarning
 from optsmith.optim import is_baseline
 from optsmith.rules import Rule
 
+LONGEST_NAME = 60
+"""Characters of a rule that is named by its text in sentences and legends."""
+
 
 @lru_cache(maxsize=256)
 def shown(recipe: str) -> str:
@@ -21,3 +24,8 @@ def shown(recipe: str) -> str:
             return str(Rule.parse(recipe).simplify())
         except (RuleError, SimplifyWarning):
             return recipe
+
+
+def named_or(name: str, text: str) -> str:
+    """Return the text of a rule, or a name for it if the text is too long for a sentence."""
+    return text if len(text) <= LONGEST_NAME else name

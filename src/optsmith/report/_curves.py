@@ -19,7 +19,7 @@ from optsmith.report._charts import (
     y_axis,
 )
 from optsmith.report._html import Markup, section, tag
-from optsmith.report._rows import Row, grouped, is_rule, name_of
+from optsmith.report._rows import Row, brief_name_of, grouped, is_rule
 from optsmith.report._values import finite
 
 PALETTE = 6
@@ -70,13 +70,14 @@ def curves_section(final: Mapping[str, Any], winner: str = "") -> Markup | None:
         for points, style in zip(curves, styles, strict=True)
     ]
     keys = [
-        tag("li", line_key(style), name_of(row)) for row, style in zip(rows, styles, strict=True)
+        tag("li", line_key(style), brief_name_of(row))
+        for row, style in zip(rows, styles, strict=True)
     ]
-    named = list(zip(map(name_of, rows), curves, strict=True))
+    named = list(zip(map(brief_name_of, rows), curves, strict=True))
     drawing = chart(
         "curves-chart",
         "Learning curves",
-        "The training signal of " + "; ".join(map(name_of, rows)) + ".",
+        "The training signal of " + "; ".join(map(brief_name_of, rows)) + ".",
         y_axis(y, "training signal"),
         x_axis(x, "step", x.ticks()),
         # The winner is drawn last, on top of the others.

@@ -9,7 +9,7 @@ from typing import Any
 from optsmith.report._charts import Scale, at, scale_for, tick_labels
 from optsmith.report._evidence import Paired, change_text, interval_text, printed
 from optsmith.report._html import Content, Markup, code, tag
-from optsmith.report._rows import Row, grouped, is_rule, name_of
+from optsmith.report._rows import BEST_RULE, Row, brief_name_of, grouped, is_rule
 from optsmith.report._values import Goal, finite, finites
 
 
@@ -55,13 +55,13 @@ def _drawn(paired: Paired, unit: str) -> Paired:
 
 
 def _line(row: Row, x: Scale, unit: str) -> Markup:
-    paired = row["change"]
+    paired, name = row["change"], brief_name_of(row)
     kind = "whisker ours" if is_rule(row) else "whisker"
     kind += " open" if paired.get("better") is None else ""
     zero = tag("line", x1=at(x(0.0)), x2=at(x(0.0)), y1=0, y2="100%", class_="zero")
     return tag(
         "li",
-        tag("span", code(name_of(row)) if is_rule(row) else name_of(row), class_="what"),
+        tag("span", code(name) if is_rule(row) and name != BEST_RULE else name, class_="what"),
         tag("svg", zero, _mark(_drawn(paired, unit), x), class_=kind, aria_hidden="true"),
         tag("span", change_text(paired, unit), class_="many"),
         tag("span", interval_text(paired, unit), class_="share"),

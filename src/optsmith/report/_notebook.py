@@ -10,6 +10,7 @@ from optsmith.evaluation import (
     Comparison,
     Evaluation,
     mean_and_spread,
+    named_or,
     shown,
 )
 from optsmith.optim import is_baseline
@@ -17,6 +18,7 @@ from optsmith.report._answer import changes, opponent_of
 from optsmith.report._evidence import change_text
 from optsmith.report._figure import Series, line_chart, style_sheet
 from optsmith.report._html import Content, Markup, code, tag
+from optsmith.report._rows import BEST_RULE
 from optsmith.report._studies import history_chart
 from optsmith.report._values import finite, plural, shortest
 from optsmith.report._winner import formula
@@ -159,7 +161,7 @@ def _curves(evaluations: Sequence[Evaluation]) -> Markup | None:
         points = [(float(a), float(b)) for a, b in e.curve if finite(a) is not None]
         points = [(a, b) for a, b in points if finite(b) is not None]
         if len(points) > 1:
-            series.append(Series(shown(e.recipe), points))
+            series.append(Series(named_or(BEST_RULE, shown(e.recipe)), points))
     if not series:
         return None
     drawing = line_chart(series[:CURVES], "step", "signal, mean over the seeds", ratio_for_log=8)

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from optsmith._errors import OptsmithError, StudyError
-from optsmith.evaluation import Evaluation, printed_in, shown
+from optsmith.evaluation import Evaluation, named_or, printed_in, shown
 from optsmith.report._answer import opponent_of
 from optsmith.report._figure import Series
+from optsmith.report._rows import BEST_RULE
 from optsmith.report._studies import AXES, bands, goal_of
 from optsmith.report._values import finite
 from optsmith.study import Study, StudyComparison, compare_studies
@@ -57,7 +58,9 @@ def plot_study(study: Study) -> Any:
     figure, axes = _figure(2 if seeds else 1)
     for i, e in enumerate(filter(None, (mine, other))):
         points = [(a, b) for a, b in e.curve if finite(b) is not None]
-        axes[0].plot(*zip(*points, strict=True), color=COLOURS[i], label=shown(e.recipe))
+        axes[0].plot(
+            *zip(*points, strict=True), color=COLOURS[i], label=named_or(BEST_RULE, shown(e.recipe))
+        )
     axes[0].set(xlabel="step", ylabel="signal, mean over the seeds")
     _log_if_wide(axes[0], [b for e in filter(None, (mine, other)) for _, b in e.curve])
     axes[0].legend(frameon=False)

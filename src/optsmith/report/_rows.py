@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from optsmith.evaluation import named_or
+
 Row = Mapping[str, Any]
+
+BEST_RULE = "best rule"
 
 
 def is_rule(row: Row) -> bool:
@@ -26,6 +30,11 @@ def name_of(row: Row) -> str:
         return str(row.get("shown") or row["label"])
     schedule = row.get("schedule")
     return f"{optimizer_of(row)}, {schedule}" if schedule else str(row["label"])
+
+
+def brief_name_of(row: Row) -> str:
+    """Return the display name of a row; BEST_RULE for a rule that is too long for a legend."""
+    return named_or(BEST_RULE, name_of(row)) if is_rule(row) else name_of(row)
 
 
 def recipe_name(recipe: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from optsmith.rules import Rule, constants, depends_on_role, is_number, subrule
 from optsmith.searchers._proposal import Proposal
+from optsmith.searchers._sides import sides_of
 from optsmith.searchers._start import Start, split_decay, with_averages
 from optsmith.searchers._treatment import Treatment, without_common_factor
 from optsmith.space import Space
@@ -39,6 +40,15 @@ DICTIONARY = (
     Term("g/sqrt(ema(g^2, 0.99))", ("rmsprop", *_ADAPTIVE)),
 )
 """Expressions that are added to rules."""
+
+REST_TERMS = ("fan*orth({0})", "rows({0})")
+"""Expressions that are added to the updates of parameters outside of hidden matrices, in rules that
+orthogonalise a momentum of those: of the same momentum. On the perceptrons of digits, both are
+worth more than any other direction of hidden matrices."""
+
+REST_SIZE = 2.0
+"""Typical size of their updates, relative to that of hidden matrices. Steps of Adam are larger than
+those of hidden matrices in Muon: with a quarter of this, the search on digits ended 11 % higher."""
 
 NEW = 0.0
 """Weight of a term that is added to a mixture."""
@@ -109,8 +119,8 @@ def mixture_of(
     """Return a rule extended by the terms of the dictionary, and the sizes of their weights.
 
     The whole has a factor of 1, which stands for the learning rate, or one per role, and its decay
-    an exponent. A rule for roles gets no terms: on the tasks that want one, none of these terms was
-    worth its time (other directions of hidden matrices are, see `Contenders`).
+    an exponent. A rule for roles gets terms only outside of hidden matrices: on the tasks that want
+    one, no element-wise term was worth its time in those (other directions are, see `Contenders`).
 
     Args:
         base: The rule.
@@ -122,19 +132,37 @@ def mixture_of(
     """
     decay, body = split_decay(with_averages(base))
     names = {operator.name for operator in space.operators}
-    if depends_on_role(body):
-        return _with_factors(decay, body), {}
 
-    def fits(extended: Rule) -> bool:
-        return allows(_with_factors(decay, extended, treatment))
+    def whole(extended: Rule) -> Rule:
+        return _with_factors(decay, extended, treatment)
 
-    whole, sizes = _extended(body, lr, starts, names, fits)
-    rule = _with_factors(decay, whole, treatment)
-    weights: dict[int, float] = {}
-    for i, constant in enumerate(constants(rule)):
-        if constant.value == NEW and constant.parameter.name == "coefficient":
-            weights[i] = sizes[len(weights)]
-    return rule, weights
+    sizes: list[float] = []
+    if not depends_on_role(body):
+        body, sizes = _extended(body, lr, starts, names, lambda more: allows(whole(more)))
+    rule, more_sizes = _with_rest_terms(whole(body), names, allows)
+    new = (
+        i
+        for i, constant in enumerate(constants(rule))
+        if constant.value == NEW and constant.parameter.name == "coefficient"
+    )
+    return rule, dict(zip(new, [*sizes, *more_sizes], strict=True))
+
+
+def _with_rest_terms(
+    rule: Rule, names: set[str], allows: Callable[[Rule], bool]
+) -> tuple[Rule, list[float]]:
+    """Return a rule plus REST_TERMS, each with weight 0, and their sizes."""
+    sizes = list[float]()
+    for term in REST_TERMS:
+        sides = sides_of(rule)
+        if sides is None:
+            break
+        expression = Rule.parse(term.format(sides.momentum))
+        extended = sides.with_sides(sides.hidden, Rule.parse(f"{sides.rest} + 0*({expression})"))
+        if _named(expression) <= names and allows(extended):
+            rule = extended
+            sizes.append(REST_SIZE * sides.size)
+    return rule, sizes
 
 
 def _extended(
@@ -149,14 +177,18 @@ def _extended(
     for term in DICTIONARY:
         expression = Rule.parse(term.text)
         rate = rate_of(term, starts)
-        in_space = {o.name for o in expression.operators if o.name[:1].isalpha()} <= names
-        if rate is None or not in_space or str(expression) in known:
+        if rate is None or not _named(expression) <= names or str(expression) in known:
             continue
         more = f"{text} + 0*({term.text})"
         if allows(Rule.parse(more)):
             text = more
             sizes.append(rate / lr)
     return Rule.parse(text), sizes
+
+
+def _named(rule: Rule) -> set[str]:
+    """Return the names of operators and inputs of a rule."""
+    return {operator.name for operator in rule.operators if operator.name[:1].isalpha()}
 
 
 def _terms(rule: Rule) -> set[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from optsmith.rules import BY_ROLE, Rule, is_number, subrule
+from optsmith.rules import Rule
 from optsmith.searchers._base import Candidate
+from optsmith.searchers._sides import ORTH, sides_of, weight
 from optsmith.space import Space
 
 WAYS = {
@@ -43,8 +43,6 @@ GPT of benchmarks/tasks, nothing in place of Adam's updates is."""
 
 REST_SIZES = (0.3, 1.0)
 """Sizes of these updates: their mean square, and Adam's is at most 1."""
-
-ORTH = "orth"
 
 _OTHERS = tuple(way for way in WAYS if way != ORTH)
 
@@ -124,11 +122,9 @@ class Contenders:
     """Compares directions of the updates of a rule for roles, in two rounds.
 
     In the first round, whatever the rule orthogonalises, such as a momentum, is also normalised
-    before or after that, or is the direction of all other parameters as well, in short runs. In the
-    second round, these are compared with the rule itself in full runs on other seeds: the best
-    directions of hidden matrices, the one that combines the best normalisation before and the best
-    one after, and each of them with the best direction of the rest, if that was better than the
-    rule.
+    before or after that, in short runs. In the second round, these are compared with the rule
+    itself in full runs on other seeds: the best directions of hidden matrices, and the one that
+    combines the best normalisation before and the best one after.
 
     Args:
         rule: The rule.
@@ -153,7 +149,6 @@ class Contenders:
         self._lr, self._space, self._allows = lr, space, allows
         self._effort, self._round = effort, 0
         forms = [Form(ways, factor) for ways in FIRST_ROUND for factor in effort.first]
-        forms += [form for form in FORMS if form.rest]
         others = self._rules_of(forms)
         self._rules = {rule: Form(), **others} if others else {}
 
@@ -168,9 +163,7 @@ class Contenders:
 
     @property
     def _cost_of_full_runs(self) -> float:
-        with_rest = 2  # each direction as it is, and with the best direction of the rest
-        full = with_rest * (1 + (BEST + 1) * len(self._effort.second))
-        return float(self._effort.blocks * full)
+        return float(self._effort.blocks * (1 + (BEST + 1) * len(self._effort.second)))
 
     @property
     def later(self) -> float:
@@ -213,12 +206,7 @@ class Contenders:
         """
         order = list(dict.fromkeys(form.hidden for form in ranked if form.hidden))
         chosen = list(dict.fromkeys([*order[:BEST], *_combined(order)]))
-        forms = [Form(ways, factor) for ways in chosen for factor in self._effort.second]
-        better = (f for f in ranked[: ranked.index(Form())] if f.rest)
-        best = next(better, None)
-        if best is not None:
-            forms += [replace(form, rest=best.rest, size=best.size) for form in (Form(), *forms)]
-        return forms
+        return [Form(ways, factor) for ways in chosen for factor in self._effort.second]
 
     def _rules_of(self, forms: Sequence[Form]) -> dict[Rule, Form]:
         """Return the rule in other forms, with these; those outside of the limits are left out."""
@@ -243,41 +231,20 @@ def with_form(rule: Rule, form: Form, space: Space) -> Rule | None:
     What the rule orthogonalises for hidden matrices is normalised in other ways. None if there is
     no such expression, or if the result is outside the space's operators.
     """
-    at = next((i for i, o in enumerate(rule.operators) if o.name == BY_ROLE), None)
-    if at is None:
+    sides = sides_of(rule)
+    if sides is None:
         return None
-    matrices = subrule(rule, at + 1)
-    factors = _factors(matrices)
-    orth = next((f for f in factors if f.operators[0].name == ORTH), None)
-    if orth is None:
-        return None
-    momentum = str(subrule(orth, 1))
-    rest = subrule(rule, at + 1 + matrices.length)
-    end = at + 1 + matrices.length + rest.length
+    hidden, rest = sides.hidden, sides.rest
     if form.hidden:
-        direction = momentum
+        direction = str(sides.momentum)
         for way in reversed(form.hidden):
             direction = WAYS[way].format(direction)
         size = _SIZES.get(form.hidden[0], "{0}").format(direction)
-        matrices = Rule.parse(f"{form.factor * _weight(factors)!r}*({size})")
+        hidden = Rule.parse(f"{form.factor * sides.size!r}*({size})")
     if form.rest:
-        weight = form.size * _weight(_factors(rest))
-        rest = Rule.parse(f"{weight!r}*({REST[form.rest].format(momentum)})")
+        size = REST[form.rest].format(sides.momentum)
+        rest = Rule.parse(f"{form.size * weight(rest)!r}*({size})")
     names = {operator.name for operator in space.operators} | {"mul", "add"}
-    sides = (*matrices.operators, *rest.operators)
-    if not {o.name for o in sides if o.name[:1].isalpha()} <= names:
+    if not {o.name for o in (*hidden.operators, *rest.operators) if o.name[:1].isalpha()} <= names:
         return None
-    return Rule((*rule.operators[: at + 1], *sides, *rule.operators[end:]))
-
-
-def _weight(factors: Sequence[Rule]) -> float:
-    """Return the product of the numbers among some factors."""
-    return math.prod(float(f.operators[0].torch()) for f in factors if is_number(f.operators[0]))
-
-
-def _factors(rule: Rule) -> list[Rule]:
-    """Return the factors of a product, or the rule itself."""
-    if rule.operators[0].name != "mul":
-        return [rule]
-    first = subrule(rule, 1)
-    return [*_factors(first), *_factors(subrule(rule, 1 + first.length))]
+    return sides.with_sides(hidden, rest)

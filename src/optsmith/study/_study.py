@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from optsmith._errors import StudyError
 from optsmith._stored import read
-from optsmith.evaluation import Comparison, Evaluation, frame, shown
+from optsmith.evaluation import Comparison, Evaluation, frame, named_or, shown
 from optsmith.optim import is_baseline
 from optsmith.storage import Record, Store
 from optsmith.study._attributes import (
@@ -209,10 +209,11 @@ class Study:
     def verdict(self) -> str:
         """Whether the winner beats the best opponent, in a few sentences; empty before the end."""
         if self.claim is not None:
-            rule = shown(self.claim.rule)
+            rule = named_or("The best rule", shown(self.claim.rule))
             return self.claim.verdict(self.objective.reported, self.metrics, rule)
         if self.best(1):
-            return self.final.verdict(self.best().recipe, self.best().simplified)
+            winner = self.best()
+            return self.final.verdict(winner.recipe, named_or("The best rule", winner.simplified))
         opponent = self.final.best_baseline
         if opponent is None:
             return ""
