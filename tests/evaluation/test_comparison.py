@@ -6,7 +6,7 @@ import math
 import pytest
 
 from optsmith import Objective
-from optsmith.evaluation import Comparison, Evaluation, Status, evaluate_recipe
+from optsmith.evaluation import Comparison, Evaluation, Status, evaluate_recipe, named_or
 from optsmith.optim import parse_recipe
 from optsmith.task import Metric
 from tasks_for_tests import PROTOCOL, line
@@ -154,3 +154,8 @@ def test_a_table_has_one_row_per_recipe():
     assert table.change_low["m1"] == paired.low
     assert table.change_high["m1"] == paired.high
     assert math.isnan(table.change["torch:adam"])
+
+
+def test_a_long_text_has_a_name_in_sentences():
+    assert named_or("the rule", "ld*sign(m1) - Adam") == "ld*sign(m1) - Adam"
+    assert named_or("the rule", "g + " * 20) == "the rule"

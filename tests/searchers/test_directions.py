@@ -14,7 +14,6 @@ from optsmith.searchers._directions import (
     EFFORTS,
     FORMS,
     ORTH,
-    REST,
     Contenders,
     Form,
     with_form,
@@ -119,21 +118,6 @@ def test_the_best_ways_before_and_after_are_combined(effort):
     assert rules[0] == MUON
     assert len(rules) == effort.blocks * (1 + (BEST + 1) * len(effort.second))
     assert any("unit(whiten(orth(whitenr(" in str(rule) for rule in rules)
-
-
-@pytest.mark.parametrize("rest", REST)
-def test_a_direction_of_the_rest_that_is_better_than_the_rule_is_tried_with_all_others(rest):
-    contenders = Contenders(MUON, 0.1, MODERN)
-    better = with_form(MUON, Form(rest=rest, size=0.3), MODERN)
-    scored(contenders, lambda rule: 0.0 if rule == better else 1.0 + (rule != MUON))
-    effort, rules = EFFORTS[0], [candidate.rule for candidate in contenders.candidates()]
-    assert better in rules
-    assert len(rules) == 2 * effort.blocks * (1 + (BEST + 1) * len(effort.second))
-    assert len(rules) <= contenders.cost
-    both = rules[-1]
-    scored(contenders, lambda rule: float(rule != both))
-    assert contenders.best == both
-    assert f"{REST[rest].partition('(')[0]}(" in str(both).partition(", ")[2]
 
 
 def test_the_rule_itself_wins_if_nothing_is_better():

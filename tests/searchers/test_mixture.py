@@ -15,7 +15,7 @@ from optsmith.searchers import Mixture, Outcome, Start
 from optsmith.searchers._dictionary import folded, mixture_of
 from optsmith.searchers._directions import BEST, EFFORTS
 from optsmith.searchers._start import split_decay, with_averages
-from optsmith.searchers._treatment import BALANCES, BLOCKS, COST, without_common_factor
+from optsmith.searchers._treatment import BALANCES, BLOCKS, COST, Orthogonal, without_common_factor
 
 MODERN = spaces["modern"]
 STARTS = [
@@ -81,11 +81,34 @@ MUON = Start(
 )
 
 
-def test_a_rule_for_roles_gets_no_terms_but_numbers():
+def test_a_rule_for_roles_gets_terms_outside_of_hidden_matrices():
     rule, weights = mixture_of(MUON.rule, 0.1, STARTS, MODERN)
     assert depends_on_role(rule)
-    assert str(rule).startswith("1*(cd^1.0001*(hidden(0.2*fan*orth(g + 0.95*mom(g, 0.95)), ")
-    assert weights == {}
+    momentum = "g + 0.95*mom(g, 0.95)"
+    assert f"hidden(0.2*fan*orth({momentum}), " in str(rule)
+    assert f"ema(g^2, 0.999)|)) + 0*(fan*orth({momentum})) + 0*rows({momentum}))" in str(rule)
+    known = constants(rule)
+    assert {known[i].value for i in weights} == {0.0}
+    assert list(weights.values()) == [0.4, 0.4]  # relative to the size of hidden matrices
+
+
+@pytest.mark.parametrize("limit", ["the space", "the limits"])
+def test_terms_outside_of_hidden_matrices_are_within(limit):
+    space = MODERN.without("rows") if limit == "the space" else MODERN
+
+    def allows(rule):
+        return limit == "the space" or "rows" not in str(rule)
+
+    rule, weights = mixture_of(MUON.rule, 0.1, STARTS, space, allows)
+    assert "rows" not in str(rule)
+    assert len(weights) == 1
+
+
+def test_an_orthogonalised_treatment_has_terms_on_both_levels():
+    rule, weights = mixture_of(STARTS[0].rule, 0.5, STARTS, MODERN, treatment=Orthogonal(0.06))
+    known = constants(rule)
+    assert {known[i].value for i in weights} == {0.0}
+    assert list(weights.values()) == pytest.approx([0.02, 0.018, 0.06, 0.06, 0.12, 0.12])
 
 
 def test_directions_are_compared_in_short_runs_then_the_best_in_full_runs():

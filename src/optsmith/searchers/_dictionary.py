@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from optsmith.rules import Rule, constants, depends_on_role, is_number, subrule
+from optsmith.searchers._directions import REST
 from optsmith.searchers._proposal import Proposal
 from optsmith.searchers._sides import sides_of
 from optsmith.searchers._start import Start, split_decay, with_averages
@@ -41,7 +42,7 @@ DICTIONARY = (
 )
 """Expressions that are added to rules."""
 
-REST_TERMS = ("fan*orth({0})", "rows({0})")
+REST_TERMS = (REST["orth"], REST["rows"])
 """Expressions that are added to the updates of parameters outside of hidden matrices, in rules that
 orthogonalise a momentum of those: of the same momentum. On the perceptrons of digits, both are
 worth more than any other direction of hidden matrices."""

@@ -36,10 +36,7 @@ REST = {
     "rows": "rows({0})",
     "unit": "unit({0})",
 }
-"""Directions of parameters outside of hidden matrices, of the same momentum.
-
-On the perceptrons of digits, orthogonalising the output layer as well is worth 25 to 30 %; on the
-GPT of benchmarks/tasks, nothing in place of Adam's updates is."""
+"""Directions of parameters outside of hidden matrices, of the same momentum."""
 
 REST_SIZES = (0.3, 1.0)
 """Sizes of these updates: their mean square, and Adam's is at most 1."""
