@@ -124,6 +124,26 @@ def test_secondary_metrics_are_left_out_if_there_are_others():
     assert alone.endswith(", and its steps is better.")
 
 
+@pytest.mark.parametrize(
+    ("paired", "accuracy", "loss", "end"),
+    [
+        (BETTER, SAME, WORSE, "they cannot be told apart; its test loss is worse."),
+        (BETTER, HIGHER, WORSE, ", and its test accuracy is better; its test loss is worse."),
+        (BETTER, LOWER, WORSE, ", but its test accuracy is worse; its test loss is worse."),
+        (SAME, SAME, WORSE, ", nor in test accuracy; its test loss is worse."),
+        (BETTER, SAME, BETTER, "they cannot be told apart."),
+        # Worse on average only: too little for a metric that is not the main one.
+        (BETTER, SAME, Paired(0.01, -0.002, 0.022, 0.1, 16), "they cannot be told apart."),
+    ],
+)
+def test_a_secondary_metric_is_named_if_it_contradicts_the_score(paired, accuracy, loss, end):
+    metrics = {**METRICS, "test loss": replace(TEST_LOSS, secondary=True)}
+    found = claim(paired, metrics={"test accuracy": accuracy, "test loss": loss})
+    assert found.verdict(LOSS, metrics).endswith(end)
+    main_says = "but" in end
+    assert found.contradicted(LOSS, metrics) == (loss is WORSE or main_says)
+
+
 def test_a_contradiction_is_known():
     found = with_accuracy(BETTER, LOWER, 0.871, 0.88)
     assert found.contradicted(LOSS, METRICS)

@@ -15,7 +15,6 @@ from optsmith.evaluation._sentences import (
     diverged,
     named,
     outcome,
-    primary,
     reached,
     slower,
 )
@@ -153,8 +152,8 @@ class Claim:
         return any(contradicts(metric, better) for metric in self._measured(metrics))
 
     def _measured(self, metrics: Mapping[str, Metric]) -> list[Measured]:
-        """Return the held-out metrics; secondary ones only if there are no others."""
-        found = [
+        """Return the held-out metrics."""
+        return [
             Measured(
                 metrics.get(name) or Metric(name),
                 paired,
@@ -162,4 +161,3 @@ class Claim:
             )
             for name, paired in self.metrics.items()
         ]
-        return primary(found)

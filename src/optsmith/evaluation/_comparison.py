@@ -15,7 +15,7 @@ from optsmith.evaluation._paired import (
     compare_paired,
     on_common_seeds,
 )
-from optsmith.evaluation._sentences import Measured, compared, diverged, primary
+from optsmith.evaluation._sentences import Measured, compared, diverged
 from optsmith.optim import is_baseline
 from optsmith.task import Metric, Objective
 
@@ -104,7 +104,7 @@ class Comparison:
             p = min(1.0, score.paired.p * len(self.baselines))
             score = replace(score, paired=replace(score.paired, p=p))
         metrics = [self._measured(mine, best, self.metric(metric)) for metric in mine.metrics]
-        first = compared(name, best.recipe, score, primary(metrics))
+        first = compared(name, best.recipe, score, metrics)
         return " ".join([first, *diverged(name, best.recipe, score.paired)])
 
     def _measured(

@@ -37,6 +37,11 @@ class Measured:
     opponent: float = math.nan
 
     @property
+    def secondary(self) -> bool:
+        """Whether the quantity is a secondary metric."""
+        return isinstance(self.quantity, Metric) and self.quantity.secondary
+
+    @property
     def better(self) -> bool | None:
         """Whether the rule is better; None if that is not decided."""
         return self.paired.better(self.quantity.direction)
@@ -91,16 +96,11 @@ class Measured:
         return printed_in(self.quantity.unit, self.opponent)
 
 
-def primary(metrics: list[Measured]) -> list[Measured]:
-    """Return the metrics without secondary ones, if there are others."""
-    first = [m for m in metrics if isinstance(m.quantity, Metric) and not m.quantity.secondary]
-    return first or metrics
-
-
 def compared(rule: str, opponent: str, score: Measured, metrics: Sequence[Measured]) -> str:
     """Return the first sentence of a verdict: the objective and the held-out metrics.
 
     Metrics that contradict the objective are named first; if none does, the first metric is named.
+    Secondary ones come last, and only those that contradict it, if there are others.
 
     Args:
         rule: The rule.
@@ -108,22 +108,28 @@ def compared(rule: str, opponent: str, score: Measured, metrics: Sequence[Measur
         score: Their scores.
         metrics: The same in held-out metrics, the most important one first.
     """
+    main = [m for m in metrics if not m.secondary] or list(metrics)
     if score.paired.seeds < FEWEST:
-        return _too_few(rule, opponent, score, metrics)
-    words = f"{rule} {outcome(score, opponent)}"
-    better = score.better
+        return _too_few(rule, opponent, score, main)
+    words = f"{rule} {outcome(score, opponent)}{_on_metrics(score.better, main)}"
+    others = [m for m in metrics if m not in main and contradicts(m, score.better)]
+    return f"{'; '.join([words, *map(_clause, others)])}."
+
+
+def _on_metrics(better: bool | None, metrics: Sequence[Measured]) -> str:
+    """Return the end of a sentence on the objective: what is to be said of held-out metrics."""
     other_way = [m for m in metrics if contradicts(m, better)]
     if other_way:
-        return f"{words}, but {' and '.join(map(_clause, other_way))}."
+        return f", but {' and '.join(map(_clause, other_way))}"
     if not metrics:
-        return f"{words}."
+        return ""
     first = metrics[0]
     about = f": {first.means}" if first.means else ""
     if first.better is not None:
-        return f"{words}, and {_clause(first)}."
+        return f", and {_clause(first)}"
     if better is None:
-        return f"{words}, nor in {first.quantity.name}{about}."
-    return f"{words}; in {first.quantity.name} they cannot be told apart{about}."
+        return f", nor in {first.quantity.name}{about}"
+    return f"; in {first.quantity.name} they cannot be told apart{about}"
 
 
 def diverged(rule: str, opponent: str, paired: Paired) -> list[str]:
@@ -143,8 +149,11 @@ def outcome(score: Measured, opponent: str) -> str:
 
 
 def contradicts(metric: Measured, better: bool | None) -> bool:
-    """Return whether a metric is significantly, or clearly in the mean, other than the score."""
-    found = metric.better if better is None else metric.clear
+    """Return whether a metric is significantly, or clearly in the mean, other than the score.
+
+    A secondary metric only if it is so significantly.
+    """
+    found = metric.better if better is None or metric.secondary else metric.clear
     return found is not None and found != better
 
 
