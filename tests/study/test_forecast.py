@@ -74,15 +74,15 @@ def test_from_a_tenth_on_the_forecast_of_a_tree_search_is_within_a_factor_of_one
         {"rule_cost": 1.3},
         {"rule_cost": 2.0},
         {"drift": 1.3},
-        {"forms": (7, 2)},
-        {"forms": (10, 3, 3)},
+        {"forms": (12, 3)},
+        {"forms": (24, 6, 6)},
         {"extra": 1},
     ],
 )
 @pytest.mark.parametrize("equally_tuned", [False, True])
 def test_so_is_that_of_a_search_of_constants(changes, seed, equally_tuned):
     terms = mixture(equally_tuned=equally_tuned)
-    usual = {"rule_cost": 1.6, "forms": (8, 3, 3)}
+    usual = {"rule_cost": 1.6, "forms": (18, 5, 5)}
     assert Study(terms, seed=seed, **{**usual, **changes}).run().worst() < 1.5
 
 
@@ -97,7 +97,7 @@ def test_so_is_that_of_a_search_of_constants(changes, seed, equally_tuned):
     ],
 )
 def test_so_is_that_of_a_search_that_compares_structures_in_between(changes, seed):
-    usual = {"rule_cost": 1.6, "forms": (8, 3, 3), "varied": 64}
+    usual = {"rule_cost": 1.6, "forms": (18, 5, 5), "varied": 64}
     assert Study(mixture(384), seed=seed, **{**usual, **changes}).run().worst() < 1.5
 
 
@@ -264,6 +264,20 @@ def test_optional_parts_without_time_for_them_are_not_expected():
     late.add("report", fast, 20.0)
     late._work["report"] = []
     assert late.left(20.0) == 0
+
+
+def test_optional_parts_leave_time_for_the_equally_tuned_comparison():
+    forecast = Forecast(mixture(equally_tuned=True), MANY, 1)
+    forecast.add("search", Evaluation("g", Status.OK, trained=1000, seconds=1.0), 1.0)
+    forecast.skip("search")
+    without = Forecast(mixture(), MANY, 1)
+    without.add("search", Evaluation("g", Status.OK, trained=1000, seconds=1.0), 1.0)
+    without.skip("search")
+    assert without.reserved() == without.needed()
+    assert forecast.needed() == without.needed()
+    assert forecast.reserved() > forecast.needed()
+    forecast.begin("equal tuning", [[Entry(SEARCH, "g", lr=0.1)]], 1.0)
+    assert forecast.reserved() == forecast.needed()
 
 
 def test_a_refinement_leaves_time_for_the_comparison():

@@ -27,7 +27,7 @@ PHASES = (
 PER_ACCEPTED = 1.4
 """Evaluations per accepted candidate; the others are rejected."""
 
-REFINED, REFINED_MIXTURE = (3,), (8, 3, 3)
+REFINED, REFINED_MIXTURE = (3,), (18, 5, 5)
 """Forms of a rule that each comparison of a refinement usually has."""
 
 REFINING = 3

@@ -195,14 +195,28 @@ class Forecast:
                 seconds += self._seconds(phase, least if fewest else work)
         return seconds
 
+    def reserved(self) -> float:
+        """Return the expected seconds of what optional parts leave time for.
+
+        Beside what is needed, that is the equally tuned comparison, which was asked for.
+        """
+        return self.needed() + self._equal_tuning()
+
     # --- parts -----------------------------------------------------------------------------------
+
+    def _equal_tuning(self) -> float:
+        """Return the expected seconds of the equally tuned comparison; 0 once it has begun."""
+        phase = "equal tuning"
+        if phase in self._begun:
+            return 0.0
+        return sum(self._seconds(phase, work) for work in self._work[phase])
 
     def _elapsed(self, now: float) -> float:
         return self._before + now - self._start
 
     def _has_time(self, end: float, phase: str) -> bool:
         has_begun = self._jobs_of(phase) is not None
-        after = self.needed() if phase == "refinement" else 0.0
+        after = self.reserved() if phase == "refinement" else self._equal_tuning()
         return self._until is None or has_begun or end + after <= self._until
 
     def _phase_left(self, phase: str, now: float) -> float:

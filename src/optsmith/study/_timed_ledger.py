@@ -54,7 +54,7 @@ class TimedLedger:
         until = self.until
         if until is None:
             return True
-        seconds = factor * self.seconds(entries) + self._forecast.needed()
+        seconds = factor * self.seconds(entries) + self._forecast.reserved()
         names = ",".join(sorted({entry.recipe for entry in entries}))
         return bool(
             self.clock.decide(
