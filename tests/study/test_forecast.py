@@ -10,7 +10,7 @@ from simulated_study import STACKED, Study, opponents
 from optsmith import Evaluation, Status
 from optsmith.searchers import Mixture
 from optsmith.study import Entry
-from optsmith.study._context import REFINE, REPORT, SELECTION
+from optsmith.study._context import REFINE, REPORT, SEARCH, SELECTION
 from optsmith.study._forecast import Forecast
 from optsmith.task import Contest, Preset, presets_for
 from optsmith.training import Stacking
