@@ -420,3 +420,10 @@ def test_named_spaces():
     assert {"paper", "convnet"} <= set(spaces)
     assert spaces["paper"].max_depth == spaces["convnet"].max_depth == 10
     assert "27 operators" in repr(spaces["paper"])
+
+
+def test_it_knows_rules_of_its_functions_and_inputs():
+    space = spaces["paper"]
+    assert space.knows(Rule.parse("0.3*m1 + ld*(g + sign(m1))"))
+    assert not space.knows(Rule.parse("orth(m1)"))
+    assert not space.without("sign").knows(Rule.parse("sign(m1)"))

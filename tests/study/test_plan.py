@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,8 +15,17 @@ from optsmith._duration import parse_duration
 from optsmith.execution import InProcess
 from optsmith.searchers import Mixture
 from optsmith.study._cost import work_of
-from optsmith.study._pace import RunTime, Speed, measure_speed, plain_share, step_ratio
+from optsmith.study._pace import (
+    FOUND_RULE,
+    RunTime,
+    Speed,
+    _rule_cost,
+    measure_speed,
+    plain_share,
+    step_ratio,
+)
 from optsmith.study._plan import make_plan
+from optsmith.study._rates import MIXTURE_COST
 from optsmith.study._timing import Timing
 from optsmith.task import presets_for
 from optsmith.training import Stacking, choose_stacking
@@ -219,6 +229,34 @@ def test_stacks_are_measured_where_runs_are_stacked():
     found = measure_speed(task, stacking, "cpu", 20, most=1.0, clock=Ticks())
     assert found.stacked != found.plain
     assert found.stacked.seconds(20) > 0
+
+
+def test_the_cost_of_found_rules_is_that_of_their_steps():
+    known = RunTime(step=0.01, run=2.0, loop=0.1)  # 0.2 s per step of a stack of ten
+    stacks = SimpleNamespace(copies=10, timed=lambda copies, rule: (20.0 + 100 * 0.5, 100))
+    assert _rule_cost(stacks, known, FOUND_RULE) == pytest.approx(2.5)
+    fast = SimpleNamespace(copies=10, timed=lambda copies, rule: (20.0 + 100 * 0.1, 100))
+    assert _rule_cost(fast, known, FOUND_RULE) == 1.0
+
+
+def test_found_rules_are_measured_where_runs_are_stacked():
+    task = line()
+    stacking = choose_stacking(task, torch.device("cpu"))
+    found = measure_speed(task, stacking, "cpu", 20, most=1.0, clock=Ticks(), found=FOUND_RULE)
+    assert found.rule_cost >= 1
+    alone = measure_speed(task, Stacking(), "cpu", 20, most=1.0, clock=Ticks(), found=FOUND_RULE)
+    assert alone.rule_cost == MIXTURE_COST
+
+
+def test_a_plan_counts_the_cost_of_found_rules():
+    cheap = Speed(RunTime(9e-3), RunTime(1e-3), rule_cost=1.0)
+    preset = Mixture.adapted(presets_for(1000)["quick"])
+    one, four = (
+        Timing(speed, speed, 2, 0.0).phases(preset, 18)
+        for speed in (cheap, replace(cheap, rule_cost=4.0))
+    )
+    assert four["search"] == pytest.approx(4 * one["search"])
+    assert four["opponents"] == one["opponents"]
 
 
 def test_a_slow_task_is_measured_by_its_first_steps():

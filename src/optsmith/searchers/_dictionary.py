@@ -132,15 +132,14 @@ def mixture_of(
         treatment: How roles are treated; None: alike, with one factor of all parameters.
     """
     decay, body = split_decay(with_averages(base))
-    names = {operator.name for operator in space.operators}
 
     def whole(extended: Rule) -> Rule:
         return _with_factors(decay, extended, treatment)
 
     sizes: list[float] = []
     if not depends_on_role(body):
-        body, sizes = _extended(body, lr, starts, names, lambda more: allows(whole(more)))
-    rule, more_sizes = _with_rest_terms(whole(body), names, allows)
+        body, sizes = _extended(body, lr, starts, space, lambda more: allows(whole(more)))
+    rule, more_sizes = _with_rest_terms(whole(body), space, allows)
     new = (
         i
         for i, constant in enumerate(constants(rule))
@@ -150,7 +149,7 @@ def mixture_of(
 
 
 def _with_rest_terms(
-    rule: Rule, names: set[str], allows: Callable[[Rule], bool]
+    rule: Rule, space: Space, allows: Callable[[Rule], bool]
 ) -> tuple[Rule, list[float]]:
     """Return a rule plus REST_TERMS, each with weight 0, and their sizes."""
     sizes = list[float]()
@@ -160,7 +159,7 @@ def _with_rest_terms(
             break
         expression = Rule.parse(term.format(sides.momentum))
         extended = sides.with_sides(sides.hidden, Rule.parse(f"{sides.rest} + 0*({expression})"))
-        if _named(expression) <= names and allows(extended):
+        if space.knows(expression) and allows(extended):
             rule = extended
             sizes.append(REST_SIZE * sides.size)
     return rule, sizes
@@ -170,7 +169,7 @@ def _extended(
     base: Rule,
     lr: float,
     starts: Sequence[Start],
-    names: set[str],
+    space: Space,
     allows: Callable[[Rule], bool],
 ) -> tuple[Rule, list[float]]:
     """Return a rule plus the terms of the dictionary, each with weight 0, and their sizes."""
@@ -178,18 +177,13 @@ def _extended(
     for term in DICTIONARY:
         expression = Rule.parse(term.text)
         rate = rate_of(term, starts)
-        if rate is None or not _named(expression) <= names or str(expression) in known:
+        if rate is None or not space.knows(expression) or str(expression) in known:
             continue
         more = f"{text} + 0*({term.text})"
         if allows(Rule.parse(more)):
             text = more
             sizes.append(rate / lr)
     return Rule.parse(text), sizes
-
-
-def _named(rule: Rule) -> set[str]:
-    """Return the names of operators and inputs of a rule."""
-    return {operator.name for operator in rule.operators if operator.name[:1].isalpha()}
 
 
 def _terms(rule: Rule) -> set[str]:

@@ -241,7 +241,6 @@ def with_form(rule: Rule, form: Form, space: Space) -> Rule | None:
     if form.rest:
         size = REST[form.rest].format(sides.momentum)
         rest = Rule.parse(f"{form.size * weight(rest)!r}*({size})")
-    names = {operator.name for operator in space.operators} | {"mul", "add"}
-    if not {o.name for o in (*hidden.operators, *rest.operators) if o.name[:1].isalpha()} <= names:
+    if not (space.knows(hidden) and space.knows(rest)):
         return None
     return sides.with_sides(hidden, rest)

@@ -32,13 +32,8 @@ class Material:
         self.space, self.sizes = space, sizes
         self._by_arity = [[o for o in space.operators if o.arity == n] for n in range(3)]
         self._decays = [o for o in self._by_arity[0] if o.feed == "time"]
-        names = {o.name for o in space.operators}
         terms = [(Rule.parse(term.text), rate_of(term, starts)) for term in DICTIONARY]
-        self._terms = [
-            (rule, rate)
-            for rule, rate in terms
-            if {o.name for o in rule.operators if o.name[:1].isalpha()} <= names
-        ]
+        self._terms = [(rule, rate) for rule, rate in terms if space.knows(rule)]
 
     def operator(self, arity: int, rng: random.Random) -> Operator | None:
         """Return an operator of the space, drawn by its weight; None if there is none."""

@@ -265,8 +265,7 @@ class Mixture(Searcher):
         found: dict[Treatment, Rule] = {b: treated(rule, b) for b in BALANCES}
         for treatment in orthogonal(self._lr):
             other = treated(rule, treatment)
-            used = {operator.name for operator in other.operators if operator.name[:1].isalpha()}
-            if used <= names | {"mul", "add"} and self.allows(other):
+            if self.space.knows(other) and self.allows(other):
                 found[treatment] = other
                 self._directions_cost = self._cost_of_directions(other)  # if it is the best
         return found

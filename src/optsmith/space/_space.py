@@ -181,6 +181,14 @@ class Space:
         """Return whether `rule` is a leaf of this super-tree."""
         return not self.why_not(rule)
 
+    def knows(self, rule: Rule) -> bool:
+        """Return whether a rule has only inputs and functions of the space.
+
+        Numbers, sums and products need not be in it.
+        """
+        names = {operator.name for operator in self.operators} | {"add", "mul"}
+        return all(o.name in names for o in rule.operators if o.name[:1].isalpha())
+
     def children(self, partial: Partial) -> tuple[Partial, ...]:
         """Return the children of `partial` that can be completed within `max_depth` operators."""
         stack = self._open(partial.operators)

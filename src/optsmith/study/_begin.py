@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from optsmith._duration import show_duration
 from optsmith._errors import StudyError, TaskError
 from optsmith.execution import Executor
-from optsmith.rules import BY_ROLE
+from optsmith.rules import BY_ROLE, Rule
 from optsmith.storage import SCHEMA_KEY, Store
 from optsmith.study._attributes import ABOUT, SETTINGS, About
 from optsmith.study._context import import_all
 from optsmith.study._ending import MaxCost, Patience, SmallerBudget, finish_requested
 from optsmith.study._identity import check_signal, stacking_of
-from optsmith.study._pace import measure_speed, plain_share, step_ratio, time_to_measure
+from optsmith.study._pace import FOUND_RULE, measure_speed, plain_share, step_ratio, time_to_measure
 from optsmith.study._plan import make_plan
 from optsmith.study._preflight import Preflight, knows_roles, preflight
 from optsmith.study._prepare import Prepared
@@ -217,11 +217,13 @@ def plan_settings(prepared: Prepared, executor: Executor, start: float) -> Setti
     stacking = stacking_of(task, device, settings.stack)
     most = time_to_measure(settings.max_time)
     steps = settings.search.protocol.final_steps
-    speed = measure_speed(task, stacking, device, steps, most)
+    found = _found_rule(prepared)
+    speed = measure_speed(task, stacking, device, steps, most, found=found)
     of_proxy = None
     if settings.proxy:
         small = proxy or task
-        of_proxy = measure_speed(small, stacking_of(small, device, None), device, steps, most)
+        stacking = stacking_of(small, device, None)
+        of_proxy = measure_speed(small, stacking, device, steps, most, found=found)
     plan = make_plan(
         settings.search,
         settings.max_time,
@@ -236,7 +238,13 @@ def plan_settings(prepared: Prepared, executor: Executor, start: float) -> Setti
     )
     protocol = plan.settings.protocol
     ratio = step_ratio(speed, of_proxy or speed, protocol.steps, protocol.final_steps)
-    return settings.planned(plan, ratio)
+    return settings.planned(plan, ratio, (of_proxy or speed).rule_cost)
+
+
+def _found_rule(prepared: Prepared) -> Rule | None:
+    """Return a rule such as the search will find; None if its space or searcher has others."""
+    fits = prepared.settings.search.fixed_lr and prepared.space.knows(FOUND_RULE)
+    return FOUND_RULE if fits else None
 
 
 def _untrained(store: Store, checked: Preflight) -> float:

@@ -48,6 +48,7 @@ class Forecast:
         group: Maximum number of evaluations per job.
         batch: Candidates of the search per job; 0: `group`.
         ratio: Time of a step of a full run, relative to one of the search; see `step_ratio`.
+        rule_cost: Cost of a step of a rule of a search of constants; None: the usual one.
         search_until: Seconds of the study at which the search ends; None: no limit.
         until: Seconds of the study at which optional parts are left out; None: no limit.
         start: Time at which the session started.
@@ -64,6 +65,7 @@ class Forecast:
         group: int = 1,
         batch: int = 0,
         ratio: float = 1.0,
+        rule_cost: float | None = None,
         search_until: float | None = None,
         until: float | None = None,
         start: float = 0.0,
@@ -75,8 +77,9 @@ class Forecast:
         self._plain_share = plain_share(opponents)
         self._stages = stages_of(settings)
         stacking = stacking or Stacking()
-        rule_cost = MIXTURE_COST if settings.fixed_lr and stacking.copies > 1 else 1.0
-        self._rates = Rates(stacking, ratio, rule_cost)
+        is_mixture = settings.fixed_lr and stacking.copies > 1
+        cost = (rule_cost or MIXTURE_COST) if is_mixture else 1.0
+        self._rates = Rates(stacking, ratio, cost)
         self._work = {p: list(w) for p, w in work_of(settings, len(opponents)).items()}
         together = batch if batch and group > 1 else group
         self._search = SearchProgress(settings, self._rates, together, self._workers)

@@ -14,6 +14,7 @@ from torch import Tensor
 from optsmith._threads import one_thread
 from optsmith.optim import form_of, parse_recipe
 from optsmith.rules import Rule
+from optsmith.study._rates import MIXTURE_COST
 from optsmith.task import Run, Task, seeded
 from optsmith.training import Stacking, Stopping, train
 
@@ -35,7 +36,16 @@ FEWEST = 4
 CHECKPOINTS = 10
 """Measurements on validation data per run that short runs may not have room for."""
 
-_RULE, _LR, _SEED = "Adam", 1e-9, 0
+_RULE, _LR, _SEED = Rule.parse("Adam"), 1e-9, 0
+
+_MOMENTUM = "g + 0.9*mom(g, 0.9)"
+
+FOUND_RULE = Rule.parse(
+    f"cd(0.5)^2*hidden(cols(orth({_MOMENTUM})), ema(g, 0.9)/sqrt(ema(g^2, 0.999))"
+    f" + 0.1*(fan*orth({_MOMENTUM})) + 0.1*rows({_MOMENTUM}))"
+)
+"""What searchers of constants find where a model has hidden matrices. On a small model, its steps
+take several times as long as those of Adam; on a large one hardly more."""
 
 Clock = Callable[[], float]
 
@@ -67,10 +77,13 @@ class Speed:
         plain: Time of a run that is trained alone.
         stacked: Time of a run in a stack: that of the stack, divided by its copies; equal to
             `plain` if runs are not stacked.
+        rule_cost: Cost of a step of a rule that a searcher of constants finds, relative to a known
+            one, in stacks.
     """
 
     plain: RunTime
     stacked: RunTime
+    rule_cost: float = MIXTURE_COST
 
     @property
     def is_stacked(self) -> bool:
@@ -109,6 +122,7 @@ def measure_speed(
     steps: int,
     most: float = MOST_SECONDS,
     clock: Clock = time.perf_counter,
+    found: Rule | None = None,
 ) -> Speed:
     """Measure the runs of a task, with one torch thread as in worker processes.
 
@@ -121,18 +135,22 @@ def measure_speed(
         steps: Steps of a full run.
         most: Seconds that the measurement may take.
         clock: Returns the time in seconds.
+        found: A rule as searchers find it, to measure what its steps cost; None: not measured.
     """
     where = torch.device(device)
-    is_stacked = stacking.copies > 1
     with one_thread():
-        plain = stacked = _plain(task, where, steps, most / (2 if is_stacked else 1), clock)
-        if is_stacked:
-            stacked = _stacked(task, stacking, where, steps, plain, most / 2, clock)
-    return Speed(plain, stacked)
+        if stacking.copies == 1:
+            plain = _plain(task, where, steps, most, clock)
+            return Speed(plain, plain)
+        plain = _plain(task, where, steps, most / 2, clock)
+        stacks = _Stacks(task, stacking, where, steps, most / 4, clock)
+        stacked = _stacked(stacks, plain)
+        cost = MIXTURE_COST if found is None else _rule_cost(stacks, stacked, found)
+    return Speed(plain, stacked, cost)
 
 
-def _run(device: torch.device, steps: int, seed: int = _SEED) -> Run:
-    return Run(Rule.parse(_RULE), _LR, seed, steps, final=True, device=device)
+def _run(device: torch.device, steps: int, seed: int = _SEED, rule: Rule = _RULE) -> Run:
+    return Run(rule, _LR, seed, steps, final=True, device=device)
 
 
 def _plain(task: Task, device: torch.device, steps: int, most: float, clock: Clock) -> RunTime:
@@ -210,52 +228,68 @@ def _timed(
     return _Timed(found)
 
 
-def _stacked(
-    task: Task,
-    stacking: Stacking,
-    device: torch.device,
-    steps: int,
-    plain: RunTime,
-    most: float,
-    clock: Clock,
-) -> RunTime:
+@dataclass(frozen=True, slots=True)
+class _Stacks:
+    """Times stacks of runs.
+
+    Attributes:
+        task: The task.
+        stacking: Which runs are trained together.
+        device: Device to train on.
+        steps: Steps of a full run.
+        most: Seconds that the measurement of a stack may take.
+        clock: Returns the time in seconds.
+    """
+
+    task: Task
+    stacking: Stacking
+    device: torch.device
+    steps: int
+    most: float
+    clock: Clock
+
+    @property
+    def copies(self) -> int:
+        """Runs of a large stack."""
+        return min(self.stacking.fitting(2), TYPICAL_STACK)
+
+    def timed(self, copies: int, rule: Rule = _RULE) -> tuple[float, int]:
+        """Return the seconds of a stack and its length, which is doubled until the time is over."""
+        end, length = self.clock() + self.most, min(FEWEST, self.steps)
+        self._train(copies, length, rule)
+        while True:
+            start = self.clock()
+            self._train(copies, length, rule)
+            taken = self.clock() - start
+            if length == self.steps or self.clock() + 2 * taken > end:
+                return taken, length
+            length = min(2 * length, self.steps)
+
+    def _train(self, copies: int, length: int, rule: Rule) -> None:
+        runs = [_run(self.device, length, seed, rule) for seed in range(copies)]
+        train(self.task, runs, Stopping(self.task.objective), self.stacking)
+
+
+def _stacked(stacks: _Stacks, plain: RunTime) -> RunTime:
     """Time a large and a small stack, which have the same cost per step and different copies.
 
     The cost per run is as many steps as in a run that is trained alone: a difference of two
     measurements would be unreliable on a busy machine.
     """
-    copies = min(stacking.fitting(2), TYPICAL_STACK)
-
-    def timed(count: int) -> tuple[float, int]:
-        return _timed_stack(task, stacking, device, steps, count, most / 2, clock)
-
-    whole, length = timed(copies)
+    copies = stacks.copies
+    whole, length = stacks.timed(copies)
     share = plain.run / max(plain.seconds(length), 1e-12)
     per_step, per_run = (1 - share) * whole / length, share * whole / copies
     few = min(FEW_COPIES, copies - 1)
-    part, length = timed(few)
+    part, length = stacks.timed(few)
     per_copy = max(0.0, per_step - (1 - share) * part / length) / (copies - few)
     per_copy = min(per_copy, per_step / copies)
     return RunTime(per_copy, per_run, per_step - copies * per_copy)
 
 
-def _timed_stack(
-    task: Task,
-    stacking: Stacking,
-    device: torch.device,
-    steps: int,
-    copies: int,
-    most: float,
-    clock: Clock,
-) -> tuple[float, int]:
-    """Return the seconds of a stack and its length, which is doubled until the time is over."""
-    stopping = Stopping(task.objective)
-    end, length = clock() + most, min(FEWEST, steps)
-    train(task, [_run(device, length, seed) for seed in range(copies)], stopping, stacking)
-    while True:
-        start = clock()
-        train(task, [_run(device, length, seed) for seed in range(copies)], stopping, stacking)
-        taken = clock() - start
-        if length == steps or clock() + 2 * taken > end:
-            return taken, length
-        length = min(2 * length, steps)
+def _rule_cost(stacks: _Stacks, known: RunTime, found: Rule) -> float:
+    """Return the cost of a step of a found rule, relative to one of a known rule."""
+    copies = stacks.copies
+    seconds, length = stacks.timed(copies, found)
+    step = copies * (known.seconds(1, copies) - known.run)
+    return max(1.0, (seconds - copies * known.run) / length / max(step, 1e-12))

@@ -58,6 +58,7 @@ def run_phases(begun: Begun, executor: Executor, observer: Observer) -> None:
         group=group,
         batch=searcher.batch,
         ratio=settings.step_ratio,
+        rule_cost=settings.rule_cost,
         search_until=settings.search_until,
         until=_until(settings.max_time),
         start=begun.start,

@@ -36,7 +36,8 @@ class Kind(Enum):
 
 
 MIXTURE_COST = 1.6
-"""Usual cost of a step of a rule that searchers of constants find, relative to a known one."""
+"""Usual cost of a step of a rule that searchers of constants find, relative to a known one, if that
+is not measured."""
 
 _LIKE = {
     Kind.RULE: (Kind.RULE, Kind.FORM, Kind.PLAIN),

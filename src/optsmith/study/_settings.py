@@ -40,6 +40,8 @@ class Settings:
         search_until: Seconds of the study at which the search ends; None: no limit.
         plan: The plan that the time was turned into, in one line; empty without one.
         step_ratio: Time of a step of a full run, relative to one of the search, for forecasts.
+        rule_cost: Cost of a step of a rule that the search finds, relative to a known one, for
+            forecasts; None: not measured.
         asked: The settings that the plan was made from; empty without a plan.
     """
 
@@ -63,6 +65,7 @@ class Settings:
     search_until: float | None = None
     plan: str = ""
     step_ratio: float = 1.0
+    rule_cost: float | None = None
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -84,12 +87,13 @@ class Settings:
         search = read(Preset, {k: v for k, v in data.items() if k in inner}, what)
         return read(cls, {k: v for k, v in data.items() if k not in inner}, what, search=search)
 
-    def planned(self, plan: TimePlan, step_ratio: float) -> Settings:
+    def planned(self, plan: TimePlan, step_ratio: float, rule_cost: float) -> Settings:
         """Return the explicit settings of a plan that was made from these.
 
         Args:
             plan: The plan.
             step_ratio: Time of a step of a full run, relative to one of the search.
+            rule_cost: Cost of a step of a rule that the search finds.
         """
         return replace(
             self,
@@ -98,6 +102,7 @@ class Settings:
             search_until=plan.search_until,
             plan=plan.text,
             step_ratio=step_ratio,
+            rule_cost=rule_cost,
             asked=self.to_json(),
         )
 
@@ -111,7 +116,9 @@ class Settings:
         check_definitions(mine.pop("definitions"), stored["definitions"], name)
         # A plan depends on the speed of the machine, so what it was made from is compared.
         old, new = flat(stored["asked"] or stored), flat(mine["asked"] or mine)
-        apart = ("space_hash", "search_until", "plan", "step_ratio", "start_given")
+        apart = (
+            "space_hash", "search_until", "plan", "step_ratio", "rule_cost", "start_given"
+        )  # fmt: skip
         for key in [key for key in new if key not in apart]:
             if old.get(key) == new[key] or (key == "budget" and not self.asked):
                 continue

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from optsmith.study._cost import GENERATION, work_of
 from optsmith.study._pace import RunTime, Speed
-from optsmith.study._rates import MIXTURE_COST
 from optsmith.study._work import SIDE_BY_SIDE, Runs, Work, wall_time
 from optsmith.task import Preset
 
@@ -43,7 +42,7 @@ class Timing:
     def _seconds(self, phase: str, work: Work, fixed_lr: bool) -> float:
         speed = self.proxy if phase in ("opponents", "search") else self.speed
         group = SIDE_BY_SIDE if speed.is_stacked else 1
-        cost = MIXTURE_COST if fixed_lr and speed.is_stacked else 1.0
+        cost = speed.rule_cost if fixed_lr and speed.is_stacked else 1.0
         if phase == "search":  # it keeps all workers busy
             together = GENERATION // AT_ONCE if fixed_lr and speed.is_stacked else group
             seconds = work.evaluations * self._each(work, speed, together, cost) / self.workers
