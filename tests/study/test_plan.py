@@ -231,12 +231,13 @@ def test_stacks_are_measured_where_runs_are_stacked():
     assert found.stacked.seconds(20) > 0
 
 
-def test_the_cost_of_found_rules_is_that_of_their_steps():
-    known = RunTime(step=0.01, run=2.0, loop=0.1)  # 0.2 s per step of a stack of ten
-    stacks = SimpleNamespace(copies=10, timed=lambda copies, rule: (20.0 + 100 * 0.5, 100))
-    assert _rule_cost(stacks, known, FOUND_RULE) == pytest.approx(2.5)
-    fast = SimpleNamespace(copies=10, timed=lambda copies, rule: (20.0 + 100 * 0.1, 100))
-    assert _rule_cost(fast, known, FOUND_RULE) == 1.0
+@pytest.mark.parametrize(("seconds", "cost"), [(70.0, 2.5), (40.0, 1.0), (30.0, 1.0)])
+def test_the_cost_of_found_rules_is_that_of_their_steps(seconds, cost):
+    known = RunTime(step=0.01, run=2.0, loop=0.1)  # 0.2 s per step of a stack of ten, and 20 s
+    whole = {50: 30.0, 100: 40.0, 200: 60.0}
+    stacks = SimpleNamespace(copies=10, steps=100, timed=lambda copies, rule: {100: seconds})
+    # Of 40 s of a full run of the stack, 20 s are for what is not the rule's.
+    assert _rule_cost(stacks, whole, known, FOUND_RULE) == pytest.approx(1 + (cost - 1) / 2)
 
 
 def test_found_rules_are_measured_where_runs_are_stacked():

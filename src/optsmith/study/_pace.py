@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -77,7 +77,7 @@ class Speed:
         plain: Time of a run that is trained alone.
         stacked: Time of a run in a stack: that of the stack, divided by its copies; equal to
             `plain` if runs are not stacked.
-        rule_cost: Cost of a step of a rule that a searcher of constants finds, relative to a known
+        rule_cost: Cost of a run of a rule that a searcher of constants finds, relative to a known
             one, in stacks.
     """
 
@@ -144,8 +144,9 @@ def measure_speed(
             return Speed(plain, plain)
         plain = _plain(task, where, steps, most / 2, clock)
         stacks = _Stacks(task, stacking, where, steps, most / 4, clock)
-        stacked = _stacked(stacks, plain)
-        cost = MIXTURE_COST if found is None else _rule_cost(stacks, stacked, found)
+        whole = stacks.timed(stacks.copies)
+        stacked = _stacked(stacks, whole, plain)
+        cost = MIXTURE_COST if found is None else _rule_cost(stacks, whole, stacked, found)
     return Speed(plain, stacked, cost)
 
 
@@ -253,16 +254,16 @@ class _Stacks:
         """Runs of a large stack."""
         return min(self.stacking.fitting(2), TYPICAL_STACK)
 
-    def timed(self, copies: int, rule: Rule = _RULE) -> tuple[float, int]:
-        """Return the seconds of a stack and its length, which is doubled until the time is over."""
-        end, length = self.clock() + self.most, min(FEWEST, self.steps)
+    def timed(self, copies: int, rule: Rule = _RULE) -> dict[int, float]:
+        """Return the seconds of a stack by its length, which is doubled until the time is over."""
+        end, length, found = self.clock() + self.most, min(FEWEST, self.steps), dict[int, float]()
         self._train(copies, length, rule)
         while True:
             start = self.clock()
             self._train(copies, length, rule)
-            taken = self.clock() - start
-            if length == self.steps or self.clock() + 2 * taken > end:
-                return taken, length
+            found[length] = self.clock() - start
+            if length == self.steps or self.clock() + 2 * found[length] > end:
+                return found
             length = min(2 * length, self.steps)
 
     def _train(self, copies: int, length: int, rule: Rule) -> None:
@@ -270,26 +271,39 @@ class _Stacks:
         train(self.task, runs, Stopping(self.task.objective), self.stacking)
 
 
-def _stacked(stacks: _Stacks, plain: RunTime) -> RunTime:
-    """Time a large and a small stack, which have the same cost per step and different copies.
+def _stacked(stacks: _Stacks, whole: Mapping[int, float], plain: RunTime) -> RunTime:
+    """Return the time of a run in stacks, from a large and a small one.
 
-    The cost per run is as many steps as in a run that is trained alone: a difference of two
-    measurements would be unreliable on a busy machine.
+    They have the same cost per step and different copies. The cost per run is as many steps as in a
+    run that is trained alone: a difference of two measurements would be unreliable on a busy
+    machine.
+
+    Args:
+        stacks: Times the small stack.
+        whole: Seconds of the large one by its length.
+        plain: Time of a run that is trained alone.
     """
-    copies = stacks.copies
-    whole, length = stacks.timed(copies)
+    copies, (length, seconds) = stacks.copies, max(whole.items())
     share = plain.run / max(plain.seconds(length), 1e-12)
-    per_step, per_run = (1 - share) * whole / length, share * whole / copies
+    per_step, per_run = (1 - share) * seconds / length, share * seconds / copies
     few = min(FEW_COPIES, copies - 1)
-    part, length = stacks.timed(few)
+    length, part = max(stacks.timed(few).items())
     per_copy = max(0.0, per_step - (1 - share) * part / length) / (copies - few)
     per_copy = min(per_copy, per_step / copies)
     return RunTime(per_copy, per_run, per_step - copies * per_copy)
 
 
-def _rule_cost(stacks: _Stacks, known: RunTime, found: Rule) -> float:
-    """Return the cost of a step of a found rule, relative to one of a known rule."""
-    copies = stacks.copies
-    seconds, length = stacks.timed(copies, found)
-    step = copies * (known.seconds(1, copies) - known.run)
-    return max(1.0, (seconds - copies * known.run) / length / max(step, 1e-12))
+def _rule_cost(stacks: _Stacks, whole: Mapping[int, float], known: RunTime, found: Rule) -> float:
+    """Return the cost of a full run of a found rule, relative to one of a known rule.
+
+    Args:
+        stacks: Times a stack of the found rule.
+        whole: Seconds of a stack of the known rule by its length.
+        known: Time of a run of the known rule.
+        found: The found rule.
+    """
+    length, seconds = max(stacks.timed(stacks.copies, found).items())
+    common = min(length, max(whole))  # the found rule is slower, as a rule
+    more = (seconds * common / length - whole[common]) / common
+    one = stacks.copies * known.seconds(stacks.steps, stacks.copies)
+    return 1 + max(0.0, more) * stacks.steps / max(one, 1e-12)
