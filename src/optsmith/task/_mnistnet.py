@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -33,12 +33,14 @@ class Variant:
         hidden: Widths of the hidden layers.
         activation: Activation between the layers.
         dataset: `mnist` or `digits`.
+        budget: Budget of the quick search, so that it takes at most five minutes on two cores.
     """
 
     name: str
     hidden: tuple[int, ...] = (20,)
     activation: type[nn.Module] = nn.Sigmoid
     dataset: str = "mnist"
+    budget: int = 128
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -54,6 +56,7 @@ class Variant:
     def make(self, data_dir: Path | None = None) -> Task:
         """Return the task."""
         train, test = _halves(*_images(self.dataset, data_dir))
+        presets = presets_for(1000)
         task = ModuleTask(
             partial(mlp, self.widths, self.activation),
             train,
@@ -62,7 +65,7 @@ class Variant:
             objective="training loss",
             metric=accuracy,
             batch_size=128,
-            presets=presets_for(1000),
+            presets={**presets, "quick": replace(presets["quick"], budget=self.budget)},
             name=self.name,
             description=self.description,
         )
@@ -73,7 +76,7 @@ class Variant:
 VARIANTS = (
     Variant("mnistnet"),
     Variant("mnistnet-2layer", hidden=(20, 20)),
-    Variant("mnistnet-big", hidden=(40,)),
+    Variant("mnistnet-big", hidden=(40,), budget=72),
     Variant("mnistnet-relu", activation=nn.ReLU),
     Variant("digits", dataset="digits"),
 )
