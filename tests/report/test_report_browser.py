@@ -58,7 +58,7 @@ def test_it_loads_in_silence_and_fits(chromium, page, width, scheme):
         "[...document.querySelectorAll('.plot > svg')].map(s => s.getBoundingClientRect())"
         ".map(r => [r.x, r.right, r.height])"
     )
-    assert len(boxes) == 3
+    assert len(boxes) == 4  # curves, history, length, parts of the rule
     assert all(x >= 0 and right <= width and height > 200 for x, right, height in boxes)
 
 

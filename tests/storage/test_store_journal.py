@@ -257,7 +257,7 @@ def test_a_study_of_the_first_schema_is_refused_and_says_what_to_do(tmp_path, op
     with pytest.raises(StudyError) as caught:
         Store.open(tmp_path, "old", **options)
     assert str(caught.value) == (
-        'study "old" was made by an older Optsmith (schema 1, here 4): read it with the version'
+        'study "old" was made by an older Optsmith (schema 1, here 5): read it with the version'
         " that made it, or choose another --study"
     )
     assert path.read_bytes() == before
