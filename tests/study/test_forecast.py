@@ -280,6 +280,20 @@ def test_optional_parts_leave_time_for_the_equally_tuned_comparison():
     assert forecast.reserved() == forecast.needed()
 
 
+def test_the_cost_of_other_structures_is_that_of_the_search():
+    forecast = Forecast(mixture(), MANY, 1, stacking=STACKED)
+    scored = Evaluation("g", Status.OK, trained=1000, seconds=1.0)
+    for i in range(80):
+        varied = i >= 40
+        forecast.progress((i + 1) / 80)
+        found = replace(scored, seconds=3.0 if varied else 1.0)
+        forecast.add("search", found, 1.0, varied)
+    assert 2 < forecast.varied_cost < 4  # three times, blended with what is usual
+    alone = Forecast(mixture(), MANY, 1)
+    alone.add("search", Evaluation("g", Status.OK, trained=1000, seconds=1.0), 1.0)
+    assert alone.varied_cost == 1.0
+
+
 def test_a_refinement_leaves_time_for_the_comparison():
     forecast = Forecast(settings(), MANY, 1)
     forecast.add("search", Evaluation("g", Status.OK, trained=1000, seconds=1.0), 1.0)

@@ -13,6 +13,8 @@ from optsmith.study._refine import Refiner
 class Ledger:
     """Scores a rule by what it contains; notes what it was asked for."""
 
+    varied_cost = 1.0
+
     def __init__(self, worth, most=1000):
         self.worth, self.most, self.asked = worth, most, []
 

@@ -205,6 +205,11 @@ class Forecast:
         """
         return self.needed() + self._equal_tuning()
 
+    @property
+    def varied_cost(self) -> float:
+        """Cost of rules of different structure that are trained together, relative to others."""
+        return self._search.varied_cost
+
     # --- parts -----------------------------------------------------------------------------------
 
     def _equal_tuning(self) -> float:

@@ -30,6 +30,9 @@ loss contains 0."""
 DIGITS = (2, 3, 4)
 """Significant digits of rounded constants, tried in this order."""
 
+WORK = 1.4
+"""Work of a refinement, relative to the comparison of all parts, which is the first one."""
+
 MOST_PARTS, MOST_FLAT = 16, 8
 """Maximum numbers of parts that are left out, and that are replaced by constants, by turns."""
 
@@ -96,7 +99,7 @@ class Refiner:
 
     def _has_time(self, finalist: Finalist, rules: int) -> bool:
         entries = self._entries([finalist.recipe] * rules, finalist.lr, FIRST_BLOCK)
-        return self._ledger.allows(PHASE, entries, 2.0)
+        return self._ledger.allows(PHASE, entries, WORK * self._ledger.varied_cost)
 
     @staticmethod
     def _entries(recipes: Sequence[str], lr: float | None, first: int) -> list[Entry]:

@@ -75,9 +75,7 @@ class SearchProgress:
 
     def left(self) -> float:
         """Return the seconds left."""
-        expected = self._loops * self._rates.per_loop(Kind.RULE, short=True)
-        per_unit = _blended(self._rate, expected)
-        per_varied = _blended(self._varied_rate, self._varied_cost * per_unit)
+        per_unit, per_varied = self._per_unit()
         # Less than 1 is the replay of an earlier session, which takes no time.
         idle = min(max(1.0, self._idle.get()), MOST_IDLE) if self._idle.known else 1.0
         done = self._done if self.fraction is None else self.fraction * self._total
@@ -85,6 +83,18 @@ class SearchProgress:
         left = max(self._total - done, 0.5)
         varied = min(left, self.varied_left)
         return ((left - varied) * per_unit + varied * per_varied) * idle / self._workers
+
+    @property
+    def varied_cost(self) -> float:
+        """Cost of varied candidates, relative to those that differ in constants only."""
+        per_unit, per_varied = self._per_unit()
+        return per_varied / per_unit if per_unit > 0 else self._varied_cost
+
+    def _per_unit(self) -> tuple[float, float]:
+        """Return the seconds of a candidate, and of a varied one."""
+        expected = self._loops * self._rates.per_loop(Kind.RULE, short=True)
+        per_unit = _blended(self._rate, expected)
+        return per_unit, _blended(self._varied_rate, self._varied_cost * per_unit)
 
 
 def _blended(rate: Rate, expected: float) -> float:

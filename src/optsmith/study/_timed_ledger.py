@@ -67,6 +67,11 @@ class TimedLedger:
         return self._forecast.seconds(self._ledger.jobs(entries))
 
     @property
+    def varied_cost(self) -> float:
+        """Cost of rules of different structure that are trained together, relative to others."""
+        return self._forecast.varied_cost
+
+    @property
     def trained(self) -> dict[str, int]:
         """Training steps of all evaluations, by purpose."""
         return self._ledger.trained
